@@ -28,9 +28,9 @@ static bool place_compare(const struct place *a, const struct place *b, uint32_t
   return place_part(a, b, at) && place_is_clear(a, *at) && place_is_clear(b, *at);
 }
 
-static bool place_has_loop(const struct place *place, uint32_t from) {
+static bool place_has(const struct place *place, uint32_t from, uint32_t flags) {
   for (uint32_t i = from; i < place->nnodes; i++)
-    if (place->nodes[i].flags & PLACE_LOOP)
+    if (place->nodes[i].flags & flags)
       return true;
   return false;
 }
@@ -47,10 +47,7 @@ static bool place_nodes_are_certain(const struct place_node *a, const struct pla
 }
 
 bool place_says_anything(const struct place *place) {
-  for (uint32_t i = 0; i < place->nnodes; i++)
-    if (place->nodes[i].flags & (PLACE_LOOP | PLACE_ORDERED))
-      return true;
-  return false;
+  return place_has(place, 0, PLACE_LOOP | PLACE_ORDERED);
 }
 
 /* Whether who begins a round of the loop that the node before `at` is, or the function that it calls,
@@ -80,7 +77,7 @@ bool place_is_of_each_epoch(const struct place *place) {
 
 bool place_ends_loop(const struct place *place, const struct place *in_loop) {
   uint32_t at;
-  return place_compare(in_loop, place, &at) && place_has_loop(in_loop, at) &&
+  return place_compare(in_loop, place, &at) && place_has(in_loop, at, PLACE_LOOP) &&
          place_nodes_are_ordered(&in_loop->nodes[at], &place->nodes[at]) &&
          in_loop->nodes[at].order < place->nodes[at].order &&
          place->nodes[at].since <= in_loop->nodes[at].order &&
@@ -117,14 +114,14 @@ bool place_goes_first(const struct place *first, const struct place *second) {
 bool place_leaves_loop(const struct place *from, const struct place *to) {
   uint32_t at;
   return from->nnodes != 0 && to->nnodes != 0 && place_compare(from, to, &at) &&
-         place_has_loop(from, at);
+         place_has(from, at, PLACE_LOOP);
 }
 
 enum place_relation place_relate(const struct place *a, const struct place *b) {
   uint32_t at;
   if (!place_compare(a, b, &at))
     return PLACE_UNRELATED;
-  bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
+  bool loops_a = place_has(a, at, PLACE_LOOP), loops_b = place_has(b, at, PLACE_LOOP);
   if (loops_a && loops_b)
     return PLACE_LOOPS;
   if (loops_a || loops_b)
@@ -144,10 +141,7 @@ bool place_is_ordered(const struct place *a, const struct place *b) {
 }
 
 bool place_is_twin(const struct place *place) {
-  for (uint32_t i = 0; i < place->nnodes; i++)
-    if (place->nodes[i].flags & PLACE_TWIN)
-      return true;
-  return false;
+  return place_has(place, 0, PLACE_TWIN);
 }
 
 /* The call, in the function in which it parts from another, that a place goes on by. NULL: none. */
@@ -265,14 +259,13 @@ bool place_are_branches(const struct place *a, const struct place *b) {
 }
 
 bool place_are_one_call(const struct place *a, const struct place *b) {
-  uint32_t at;
-  if (!place_are_branches(a, b) || !place_part(a, b, &at) || a->nnodes != b->nnodes ||
-      ((a->nodes[at].flags | b->nodes[at].flags) & (PLACE_LOOP | PLACE_OPAQUE)))
+  uint32_t at, end = a->nnodes;
+  if (!place_are_branches(a, b) || !place_part(a, b, &at) || a->nnodes != b->nnodes)
     return false;
-  for (uint32_t i = at + 1; i < a->nnodes; i++)
-    if (a->nodes[i].id != b->nodes[i].id)
-      return false;
-  return true;
+  while (end > at + 1 && a->nodes[end - 1].id == b->nodes[end - 1].id)
+    end--;
+  return end == at + 1 &&
+         !((a->nodes[at].flags | b->nodes[at].flags) & (PLACE_LOOP | PLACE_OPAQUE));
 }
 
 static uint32_t place_turn(const struct place_node *node) {
@@ -417,7 +410,7 @@ int place_order(const struct place *a, const struct place *b, const struct place
   uint32_t at;
   if (!place_compare(a, b, &at))
     return 0;
-  bool loops_a = place_has_loop(a, at), loops_b = place_has_loop(b, at);
+  bool loops_a = place_has(a, at, PLACE_LOOP), loops_b = place_has(b, at, PLACE_LOOP);
   enum ahead ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
   if (!loops_a && !loops_b &&
       (place_is_in_call(a, b, last, at) || place_is_in_call(b, a, last, at)))

@@ -146,9 +146,11 @@ static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return settle_is_out_of_step(a, b);
+  if (a->place == NULL || b->place == NULL)
+    return false;
   if ((a->apart && b->expected) || (b->apart && a->expected))
     return true;
-  if (a->place == NULL || b->place == NULL || place_are_one_call(a->place, b->place))
+  if (place_are_one_call(a->place, b->place))
     return false;
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:

@@ -39,8 +39,8 @@ static void write_claim(struct team *team, struct log_claim claim) {
 static place_rounds_t rounds_claimed(const struct team *team) {
   place_rounds_t rounds = team->claim.hash == 0 ? 0 : team->claim.own_place.rounds;
   if (team->claim.hash != team->claim.own_hash)
-    rounds = place_rounds_only(rounds,
-                               place_loops_around(&team->claim.own_place, &team->claim.place));
+    rounds =
+        place_rounds_only(rounds, place_loops_around(&team->claim.own_place, &team->claim.place));
   return place_rounds_refuse(rounds, team->places.levels);
 }
 

@@ -122,7 +122,7 @@ void team_note_issued(struct team *team, struct unit unit, uint64_t hash) {
     return;
   if (team->claim.own_hash == hash)
     team_note_use(team, unit, hash);
-  else
+  else if (team->claim.own_place.id != 0 && unit_place(unit) != 0)
     note_alias(team, unit, hash);
 }
 

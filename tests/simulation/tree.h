@@ -91,7 +91,7 @@ struct node {
 enum sight {
   SIGHT_VISIBLE,
   SIGHT_WRAPPED,         /* several points share one place: id and nodes */
-  SIGHT_ENGINE,          /* those of gradient buckets are not known */
+  SIGHT_ENGINE,          /* those of gradient buckets are not known, or not all of them */
   SIGHT_HIDDEN,          /* none is known */
   SIGHT_UNORDERED,       /* loops are known, order is not */
   SIGHT_BY_RANK_OUTSIDE, /* visible; some stand elsewhere on one rank, outside of loops */

@@ -343,19 +343,6 @@ Test(settle_places, of_one_unit_the_place_that_is_expected_names_it) {
   cr_assert_eq(winner()->hash, B);
 }
 
-Test(settle_places, what_a_rank_says_is_apart_from_the_expected_unit_is_another) {
-  for (uint32_t apart = A; apart <= B; apart++) {
-    begin();
-    add((struct claimed){.hash = A, .signature = C, .apart = apart == A, .expected = apart != A});
-    add((struct claimed){.hash = B, .signature = C, .apart = apart == B, .expected = apart != B});
-    cr_assert_not(is_unanimous());
-  }
-  begin();
-  add((struct claimed){.hash = A, .signature = C, .apart = true});
-  add((struct claimed){.hash = B, .signature = C});
-  cr_assert(is_unanimous(), "what is not expected may be the same");
-}
-
 /* One of them was issued by some ranks only: those come to the other, too. */
 Test(settle_places, of_two_loops_one_that_some_ranks_have_no_part_in_goes_first) {
   for (uint32_t skipped = A; skipped <= B; skipped++) {

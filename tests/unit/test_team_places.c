@@ -373,7 +373,8 @@ static void claim_in_number(uint32_t rank, uint32_t id, uint32_t number) {
 Test(team_places, a_unit_that_is_taken_for_another_says_the_rounds_of_loops_around_both) {
   claim_branches(THEN, ELSE);
   expect_all_real();
-  uint32_t alias = unit_table_find_hash(quartet[0]->table, hash_at(THEN, SUM)) == SYMBOL_NONE ? 0 : 1;
+  uint32_t alias =
+      unit_table_find_hash(quartet[0]->table, hash_at(THEN, SUM)) == SYMBOL_NONE ? 0 : 1;
   claim_in_number(alias, alias == 0 ? THEN : ELSE, 4);
   cr_assert_not(quartet[alias]->claim.flags & CLAIM_OWN_PLACE);
   cr_assert_eq(quartet[alias]->claim.rounds, rounds_in_loop(4));
@@ -414,4 +415,35 @@ Test(team_places, who_comes_to_what_looks_like_the_other_branch_goes_first) {
   expect_verdict(0, TEAM_SHADOW);
   cr_assert_eq(hash_of(0, quartet[0]->head - 1), hash_at(START, SUM));
   cr_assert(quartet[0]->telling.guessed, "nobody knows whether they come to it");
+}
+
+/* ---- places that are not always seen ---- */
+
+/* Whether a rank sees it, as a random number says. */
+static void issue_seen(uint32_t rank, uint32_t id, bool seen) {
+  struct place place = place_of(id);
+  struct unit unit = at(seen ? id : 0, SUM);
+  if (!team_commit(quartet[rank], unit))
+    team_claim(quartet[rank], unit, 0, seen ? &place : NULL);
+}
+
+/* An even program, whose collectives look alike. Two ranks come first, and two follow. */
+Test(team_places, who_does_not_see_where_it_stands_meets_those_who_do) {
+  uint32_t random = 1;
+  for (uint32_t index = 0; index < 400; index++) {
+    uint32_t id = index % 7 == 6 ? AFTER : index % 2 != 0 ? HEAD : THIRD;
+    for (uint32_t i = 0; i < RANKS; i++) {
+      uint32_t rank = (index + i) % RANKS;
+      random = random * 1664525u + 1013904223u; /* Numerical Recipes */
+      issue_seen(rank, id, (random >> 16) % 3 != 0);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+      uint32_t rank = (index * 3 + i) % RANKS;
+      if (quartet[rank]->claim.open)
+        expect_verdict(rank, TEAM_REAL);
+    }
+  }
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert_eq(quartet[rank]->shadows_total, 0);
+  expect_agreement();
 }

@@ -68,11 +68,22 @@ static bool may_hold_gil(const struct python_layout *layout, uint64_t state) {
   return !python_memory_read(&flags, state + layout->at.state_active, 1) || (flags & 1 << 4) != 0;
 }
 
-/* What is asked of the innermost frame: whether it stands at a call in torch.autograd. */
+/* The functions of torch.autograd that call the engine: the first one since PyTorch 2.3, the others
+ * before (torch/autograd/graph.py, torch/autograd/__init__.py). Into other ones all kinds of threads
+ * go (no_grad), and wait for the GIL there. */
+static bool calls_engine(const struct python_code *code) {
+  static const char *const functions[] = {"_engine_run_backward", "backward", "grad"};
+  bool calls = false;
+  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+    calls |= strcmp(code->name, functions[i]) == 0;
+  return calls && strstr(code->file, "torch/autograd/") != NULL;
+}
+
+/* What is asked of the innermost frame: whether it stands at a call in such a function. */
 static uint64_t is_in_backward(const struct python_layout *layout,
                                const struct python_frame *frame) {
   struct python_code *code = python_code_read(layout, frame->code);
-  bool is_there = code != NULL && strstr(code->file, "torch/autograd/") != NULL;
+  bool is_there = code != NULL && calls_engine(code);
   uint32_t unit = is_there ? python_code_instruction(layout, code, frame->where) : UINT32_MAX;
   is_there = unit != UINT32_MAX &&
              python_opcode_of(layout->opcodes, code->units[(size_t)2 * unit]) == OPCODE_CALL;

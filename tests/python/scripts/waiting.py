@@ -16,7 +16,7 @@ for name, text in ('/torch/__init__.py', ''), ('/torch/autograd/__init__.py', 'd
         file.write(text)
 # engine() itself is Python: what stands in C is the call in it, which has to be one of torch.autograd's.
 exec(compile('''
-def engine():
+def _engine_run_backward():
     numbers = (ctypes.c_uint32 * 130)()
     n = probe.probe_engine(numbers)
     return numbers[0], read(numbers[2:], n), numbers[1], probe.probe_engine_cost()
@@ -24,8 +24,12 @@ def engine():
 
 def rest():
     ctypes.CDLL(None).usleep(800000)
+
+
+def backward():
+    ctypes.CDLL(None).usleep(800000)
 ''', folder + '/torch/autograd/graph.py', 'exec'), place.__dict__)
-waiting = place.engine
+waiting = place._engine_run_backward
 KNOWS_THREADS = sys.version_info >= (3, 11)
 
 
@@ -87,6 +91,11 @@ expect(loops(evaluate()[1]) == 0 and len(evaluate()[1]) == len(b[1]), 'beside an
 event.set()
 thread.join()
 thread = threading.Thread(target=place.rest)
+thread.start()
+time.sleep(0.2)
+expect(loops(evaluate()[1]) == 0 and len(evaluate()[1]) == len(b[1]), 'beside one that calls no engine')
+thread.join()
+thread = threading.Thread(target=place.backward)
 thread.start()
 time.sleep(0.2)
 two = waiting()

@@ -61,18 +61,26 @@ def end(epoch):
     return average(range(world), epoch, 9000)
 
 
-def run(epoch, lengths):
+def train(epoch, lengths):
     right = 0
-    if how == "branch" and not lengths[rank]:
-        print(f"RESULT {rank} {epoch} 0 {int(end(epoch))}", flush=True)
-        return
     for i in range(lengths[rank]):
         ranks = [other for other in range(world) if lengths[other] > i]
         whole = is_right(ranks, epoch, 100 * i, 8)
         if how == "also" and i % 2:
             whole &= average(ranks, epoch, 100 * i + 10) == len(PARAMETERS)
         right += whole
-    print(f"RESULT {rank} {epoch} {right} {int(end(epoch))}", flush=True)
+    return right
+
+
+def run(epoch, lengths):
+    print(f"RESULT {rank} {epoch} {train(epoch, lengths)} {int(end(epoch))}", flush=True)
+
+
+def run_or_end(epoch, lengths):
+    if not lengths[rank]:
+        print(f"RESULT {rank} {epoch} 0 {int(end(epoch))}", flush=True)
+        return
+    print(f"RESULT {rank} {epoch} {train(epoch, lengths)} {int(end(epoch))}", flush=True)
 
 
 how, words = sys.argv[1:3]
@@ -85,6 +93,9 @@ if how == "sharded":
         if item % world != rank:
             continue
         run(item // world, epochs[item // world])
+elif how == "branch":
+    for epoch, lengths in enumerate(epochs):
+        run_or_end(epoch, lengths)
 else:
     for epoch, lengths in enumerate(epochs):
         run(epoch, lengths)
