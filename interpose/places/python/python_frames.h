@@ -55,13 +55,13 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_roun
  * thread that waits for them in a backward pass. That thread stands still, but nothing holds it. So
  * its frames are read by system calls, which cannot fault. They are believed only if it does not
  * hold the GIL, it stands at a call made by torch.autograd, and its processor time shows that it
- * has not run meanwhile, or two reads agree. 0: there is none, several wait at different places, or
- * it has more than 512 frames.
+ * has not run meanwhile, or two reads agree. 0: there is none, several wait at different places, one
+ * does a part of a backward pass in Python, or has more than 512 frames there.
  *
- * python_waiting_id costs one system call (0.2 to 0.8 microseconds) as long as the thread stands
- * where it stood when the same thread last called, so for all gradients of a backward pass but the
- * first; otherwise it is looked for among all: with a system call for what was read the last time,
- * some 0.5 to 2 microseconds for each of its frames, once these have been seen. Before Python 3.11
+ * python_waiting_id costs a system call for each Python thread (0.2 to 0.8 microseconds) as long as
+ * none of them, at most 16, has run since the same thread last called; so for the gradients of a backward
+ * pass but the first, mostly. Otherwise it is looked for among all: with a system call for what was
+ * read the last time, some 0.5 to 2 microseconds for each frame, once these have been seen. Before Python 3.11
  * it is always 0: which thread it is cannot be asked there. python_waiting_nodes is for claims,
  * where it is not 0, and looks for the thread again. */
 uint32_t python_waiting_id(void);

@@ -5,8 +5,8 @@
  * by a function of torch.autograd. While it waits it stands still, but nothing says that it still
  * waits: its state, frames and code may go at any time. So they are read by system calls only, and
  * the read counts only if the thread has not run meanwhile: its processor time, which the kernel
- * counts in nanoseconds, is the same before and after. The fast path is that alone: the same thread
- * with the same processor time as at the last call still stands there. A thread that runs (on its
+ * counts in nanoseconds, is the same before and after. The fast path is that alone: while the
+ * processor times of all Python threads are those of the last call, nothing has changed. A thread that runs (on its
  * way into the wait, or it does a part of the backward pass itself), or whose time the kernel does
  * not tell, has no GIL, without which it cannot change its frames: two reads have to agree. Before 3.11 CPython does not
  * say which thread of the system a state is of, and there is no id.
@@ -24,28 +24,83 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 1024, TRIES = 64 };
+enum { THREADS_MAX = 1024, TRIES = 64, WATCHED_MAX = 16 };
 
 /* ---- processor time ---- */
 
 /* Of a thread of this process by its number, as the kernel counts it; 0: not known. The clock's
  * number is that of CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED in the kernel's posix-timers.h. */
 static uint64_t processor_time(uint64_t thread) {
+  static _Atomic bool is_exact;
   struct timespec time, step;
   clockid_t clock = (clockid_t)(~(uint32_t)thread << 3 | 6);
-  if (thread == 0 || clock_getres(clock, &step) != 0 || step.tv_nsec != 1 || step.tv_sec != 0 ||
-      clock_gettime(clock, &time) != 0)
+  if (thread == 0 || clock_gettime(clock, &time) != 0)
+    return 0;
+  if (!is_exact)
+    is_exact = clock_getres(clock, &step) == 0 && step.tv_nsec == 1 && step.tv_sec == 0;
+  if (!is_exact)
     return 0;
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* The threads that have Python frames, but for the calling one, with what their processor times were
+ * before anything was read: as long as these are the same, all is as it was. */
+struct watch {
+  uint32_t n;
+  bool is_whole; /* all of them, and their times are known */
+  struct {
+    uint64_t thread, time;
+    bool seen;
+  } of[WATCHED_MAX];
+};
+
+static void watch_begin(struct watch *watch) {
+  watch->is_whole = true;
+  for (uint32_t i = 0; i < watch->n; i++) {
+    watch->of[i].time = processor_time(watch->of[i].thread);
+    watch->of[i].seen = false;
+  }
+}
+
+/* Returns the time of a thread before all reads; 0: not known. The next time it is. */
+static uint64_t watch_thread(struct watch *watch, uint64_t thread) {
+  uint64_t time = 0;
+  uint32_t i = 0;
+  while (i < watch->n && watch->of[i].thread != thread)
+    i++;
+  if (i < watch->n) {
+    time = watch->of[i].time;
+    watch->of[i].seen = true;
+  } else if (watch->n < WATCHED_MAX) {
+    watch->of[watch->n].seen = true;
+    watch->of[watch->n++].thread = thread;
+  }
+  watch->is_whole &= time != 0;
+  return time;
+}
+
+static void watch_end(struct watch *watch) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < watch->n; i++)
+    if (watch->of[i].seen)
+      watch->of[kept++] = watch->of[i];
+  watch->n = kept;
+}
+
+static bool watch_is_still(const struct watch *watch) {
+  for (uint32_t i = 0; i < watch->n; i++)
+    if (processor_time(watch->of[i].thread) != watch->of[i].time)
+      return false;
+  return watch->is_whole;
 }
 
 /* ---- one thread ---- */
 
 struct waiting {
   uint64_t thread; /* its number; 0: not known */
-  uint64_t time;   /* what its processor time has been since it stands there */
   uint32_t id;     /* of its chain; 0: it does not wait */
   bool runs;       /* it is in a backward pass, and its frames change */
+  bool unclear;    /* it is in one, and does not stand in the call, or cannot be read */
   struct python_outermost outermost;
 };
 
@@ -121,13 +176,19 @@ static bool read_frame(const struct python_layout *layout, struct python_ahead *
   return false;
 }
 
-/* Whether the thread stands in a backward pass with its innermost frame. */
-static bool stands_in_backward(const struct python_layout *layout, struct python_ahead *ahead,
-                               uint64_t innermost) {
+/* Where a thread is in a backward pass: with its innermost frame, or it does a part of that pass, in
+ * Python. */
+enum in_backward { BACKWARD_NOT, BACKWARD_STANDS, BACKWARD_WORKS };
+
+static enum in_backward place_in_backward(const struct python_layout *layout,
+                                          struct python_ahead *ahead, uint64_t innermost) {
   struct python_frame frame;
   uint64_t check;
-  return read_frame(layout, ahead, &innermost, &frame, &check) &&
-         python_frame_known(layout, &frame, check, is_in_backward) != 0;
+  for (unsigned i = 0;
+       i < PYTHON_FRAMES_MAX && read_frame(layout, ahead, &innermost, &frame, &check); i++)
+    if (python_frame_known(layout, &frame, check, is_in_backward) != 0)
+      return i == 0 ? BACKWARD_STANDS : BACKWARD_WORKS;
+  return BACKWARD_NOT;
 }
 
 /* Returns the id of the chain; 0: it is none of a thread that waits. */
@@ -136,7 +197,7 @@ static uint32_t read_chain(const struct python_layout *layout, struct python_ahe
   uint64_t chain = 0, address = innermost, check;
   struct python_frame frame;
   outermost->came = 0;
-  if (!stands_in_backward(layout, ahead, innermost))
+  if (place_in_backward(layout, ahead, innermost) != BACKWARD_STANDS)
     return 0;
   for (unsigned i = 0; i < 2 * PYTHON_FRAMES_MAX && address != 0; i++) {
     if (!read_frame(layout, ahead, &address, &frame, &check))
@@ -155,7 +216,7 @@ static uint32_t read_chain(const struct python_layout *layout, struct python_ahe
 struct search {
   const struct python_layout *layout;
   struct python_ahead *ahead;
-  uint64_t thread, time; /* the thread that waited the last time, and its time before all reads */
+  struct watch *watch;
 };
 
 /* The chain as it is now, whatever has been read ahead. */
@@ -170,23 +231,28 @@ static void look_at(const struct search *search, struct state *state, struct wai
   const struct python_layout *layout = search->layout;
   uint16_t native = layout->at.state_native;
   *waiting = (struct waiting){.thread = native == 0 ? 0 : state_word(state, native)};
+  uint64_t time = watch_thread(search->watch, waiting->thread);
   uint64_t innermost = innermost_of(layout, search->ahead, state);
-  if (!stands_in_backward(layout, search->ahead, innermost) || may_hold_gil(layout, state->address))
+  enum in_backward in = place_in_backward(layout, search->ahead, innermost);
+  waiting->unclear = in == BACKWARD_WORKS;
+  if (in != BACKWARD_STANDS || may_hold_gil(layout, state->address))
     return;
-  bool is_same = waiting->thread != 0 && waiting->thread == search->thread;
-  waiting->time = is_same ? search->time : processor_time(waiting->thread);
-  waiting->id = is_same ? read_chain(layout, search->ahead, innermost, &waiting->outermost)
-                        : read_chain_now(layout, state, &waiting->outermost);
+  bool is_old = time != 0;
+  if (!is_old)
+    time = processor_time(waiting->thread);
+  waiting->id = is_old ? read_chain(layout, search->ahead, innermost, &waiting->outermost)
+                       : read_chain_now(layout, state, &waiting->outermost);
+  waiting->unclear = waiting->id == 0;
   if (waiting->id == 0)
     return;
-  bool stood = waiting->time != 0 && processor_time(waiting->thread) == waiting->time;
+  bool stood = time != 0 && processor_time(waiting->thread) == time;
   bool is_whole = stood || read_chain_now(layout, state, &waiting->outermost) == waiting->id;
   waiting->runs = !is_whole || may_hold_gil(layout, state->address);
   if (waiting->runs)
     waiting->id = 0;
 }
 
-/* False: none waits, several do at different places, or one may be about to (found->runs). */
+/* False: none waits, several do or may do at different places, or one is about to (found->runs). */
 static bool look_at_all(const struct search *search, struct waiting *found) {
   const struct python_layout *layout = search->layout;
   uint64_t own = (uint64_t)layout->thread_state();
@@ -201,7 +267,7 @@ static bool look_at_all(const struct search *search, struct waiting *found) {
       break;
     if (state.address != own)
       look_at(search, &state, &waiting);
-    if (waiting.id != 0 && found->id != 0 && waiting.id != found->id)
+    if (waiting.unclear || (waiting.id != 0 && found->id != 0 && waiting.id != found->id))
       return false;
     if (waiting.id != 0)
       *found = waiting;
@@ -212,60 +278,52 @@ static bool look_at_all(const struct search *search, struct waiting *found) {
   return found->id != 0 && !runs;
 }
 
-/* Who waited the last time, for whomever. */
-static _Atomic uint64_t waited_last;
-
-static bool python_search(const struct python_layout *layout, struct waiting *found) {
-  struct search search = {.layout = layout, .thread = waited_last};
-  search.time = processor_time(search.thread);
-  search.ahead = search.time == 0 ? NULL : python_ahead_begin();
+static bool python_search(const struct python_layout *layout, struct watch *watch,
+                          struct waiting *found) {
+  watch_begin(watch);
+  struct search search = {layout, python_ahead_begin(), watch};
   *found = (struct waiting){.id = 0};
   bool waits = look_at_all(&search, found);
   python_ahead_end(search.ahead);
-  if (waits)
-    waited_last = found->thread;
+  watch_end(watch);
   return waits;
 }
 
 /* The first gradient may come before the thread that has called backward() has begun to wait. It is
  * nearly there, and has no GIL to wait for. */
-static bool search_again(const struct python_layout *layout, struct waiting *found) {
+static bool search_again(const struct python_layout *layout, struct watch *watch,
+                         struct waiting *found) {
   for (int i = 0; i < TRIES && found->runs; i++) {
     sched_yield();
-    if (python_search(layout, found))
+    if (python_search(layout, watch, found))
       return true;
   }
   return false;
 }
 
-static bool python_waiting_find(const struct python_layout *layout, struct waiting *found) {
-  return python_search(layout, found) || search_again(layout, found);
+static bool python_waiting_find(const struct python_layout *layout, struct watch *watch,
+                                struct waiting *found) {
+  return python_search(layout, watch, found) || search_again(layout, watch, found);
 }
 
 uint32_t python_waiting_id(void) {
-  static _Thread_local struct {
-    uint64_t thread, time;
-    uint32_t id;
-  } last;
+  static _Thread_local struct watch watch;
+  static _Thread_local uint32_t last;
   const struct python_layout *layout = python_layout();
   if (layout == NULL || layout->at.state_native == 0)
     return 0;
-  if (last.id != 0 && processor_time(last.thread) == last.time)
-    return last.id;
-  last.id = 0;
+  if (last != 0 && watch_is_still(&watch))
+    return last;
   struct waiting found;
-  if (!python_waiting_find(layout, &found))
-    return 0;
-  last.thread = found.thread;
-  last.time = found.time;
-  last.id = found.time == 0 ? 0 : found.id;
-  return found.id;
+  last = python_waiting_find(layout, &watch, &found) ? found.id : 0;
+  return last;
 }
 
 bool python_waiting_outermost(const struct python_layout *layout,
                               struct python_outermost *outermost) {
+  struct watch watch = {.n = 0};
   struct waiting found;
-  if (!python_waiting_find(layout, &found))
+  if (!python_waiting_find(layout, &watch, &found))
     return false;
   *outermost = found.outermost;
   outermost->is_main = found.thread == (uint64_t)getpid();

@@ -26,6 +26,10 @@ def rest():
     ctypes.CDLL(None).usleep(800000)
 
 
+def grad(f):
+    f()
+
+
 def backward():
     ctypes.CDLL(None).usleep(800000)
 ''', folder + '/torch/autograd/graph.py', 'exec'), place.__dict__)
@@ -95,6 +99,12 @@ thread.start()
 time.sleep(0.2)
 expect(loops(evaluate()[1]) == 0 and len(evaluate()[1]) == len(b[1]), 'beside one that calls no engine')
 thread.join()
+thread = threading.Thread(target=place.grad, args=(place.rest,))
+thread.start()
+time.sleep(0.2)
+works = waiting()
+thread.join()
+expect(works[:2] == (0, []), 'beside one that works in a backward pass: %s' % (works,))
 thread = threading.Thread(target=place.backward)
 thread.start()
 time.sleep(0.2)
