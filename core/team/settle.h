@@ -25,7 +25,7 @@ struct claimed {
   uint32_t rank;     /* the lowest of them */
   uint32_t text;     /* where that one has written the members */
   uint64_t bytes;    /* what the unit moves: the sum of its members' sizes */
-  uint32_t place_id; /* of the unit's place, or where the lowest waits for it; 0: not known */
+  uint32_t place_id; /* of the unit's place; 0: not known */
   bool elsewhere;    /* not all of them say so */
   uint32_t epoch;    /* in which epoch its claimants stand (team_epochs.c); 0: not known */
   /* In which rounds all of its claimants stand; 0: not known, or not all in the same. */
@@ -47,7 +47,7 @@ struct claimed {
   place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
   /* Where a unit of its signature stands that has been in the agreed sequence before, in another branch
-   * of a condition (place_are_branches); NULL: there is none. */
+   * of a condition (place_are_branches), to which claimants in that one come; NULL: there is none. */
   const struct place *in_branch;
 };
 
@@ -70,9 +70,10 @@ struct settle {
 struct claimed *settle_add(struct settle *settle, const struct claimed *claimed);
 
 /* Whether two units of one signature are different all the same, because they stand at different
- * points of the program. Places alone do not tell: ranks may come to one collective by branches of
- * their own. Loops do, and what always follows what; if all ranks are known to have one of the two
- * places in their programs. Not two loops that do the same, in two branches of one condition, to
+ * points of the program. Never where one of the two places is not known: another rank may see it.
+ * Places alone do not tell: ranks may come to one collective by branches of their own. Loops do, and
+ * what always follows what; if all ranks are known to have one of the two places in their programs.
+ * Not a collective of one function that two branches call (place_are_one_call). Not two loops that do the same, in two branches of one condition, to
  * which ranks have come in one round of the loop around them: nothing has been shadowed so far, and
  * each has issued a point of each round as often as the other. They meet as without nccl-join. */
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
@@ -98,7 +99,8 @@ bool settle_may_be_copies(const struct claimed *a, const struct claimed *b);
  *     (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not
  *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of
- *     them: unless one is known to be in the program of all;
+ *     them: unless one is known to be in the program of all. Nor where one is in a loop and has a twin,
+ *     which is a compiler's;
  *   - they part, go into one function, and all this but the last holds of what they are in it
  *     (place_in_one_function): each rank calls it in a branch of its own;
  *   - one stands in a loop in which the other does not stand, and one thread can come from one to
