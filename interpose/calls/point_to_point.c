@@ -163,7 +163,7 @@ static void learn_place(const struct posting *posting) {
   struct peers *peers = posting->end->team->peers;
   if (peers_know_place(peers, posting->place))
     return;
-  if (!places_describe(&place))
+  if (!places_describe(&place) || place.id != posting->place)
     place = (struct place){0};
   place.id = posting->place;
   peers_learn_place(peers, &place);
