@@ -370,24 +370,24 @@ static void claim_in_number(uint32_t rank, uint32_t id, uint32_t number) {
   team_claim(quartet[rank], at(id, SUM), 0, &place);
 }
 
-Test(team_places, a_unit_that_is_taken_for_another_says_the_rounds_of_loops_around_both) {
-  claim_branches(THEN, ELSE);
+/* All issue one unit, which rank 0 has elsewhere; whose unit has been taken for another claims it again. */
+static void expect_rounds_of_alias(uint32_t of_rank_0, uint32_t of_others,
+                                   place_rounds_t expected) {
+  claim_branches(of_rank_0, of_others);
   expect_all_real();
-  uint32_t alias =
-      unit_table_find_hash(quartet[0]->table, hash_at(THEN, SUM)) == SYMBOL_NONE ? 0 : 1;
-  claim_in_number(alias, alias == 0 ? THEN : ELSE, 4);
+  bool is_own = unit_table_find_hash(quartet[0]->table, hash_at(of_rank_0, SUM)) != SYMBOL_NONE;
+  uint32_t alias = is_own ? 1 : 0;
+  claim_in_number(alias, alias == 0 ? of_rank_0 : of_others, 4);
   cr_assert_not(quartet[alias]->claim.flags & CLAIM_OWN_PLACE);
-  cr_assert_eq(quartet[alias]->claim.rounds, rounds_in_loop(4));
+  cr_assert_eq(quartet[alias]->claim.rounds, expected);
+}
+
+Test(team_places, a_unit_that_is_taken_for_another_says_the_rounds_of_loops_around_both) {
+  expect_rounds_of_alias(THEN, ELSE, rounds_in_loop(4));
 }
 
 Test(team_places, and_none_where_it_stands_in_another_loop) {
-  claim_branches(AFTER, ELSE);
-  expect_all_real();
-  uint32_t alias =
-      unit_table_find_hash(quartet[0]->table, hash_at(AFTER, SUM)) == SYMBOL_NONE ? 0 : 1;
-  claim_in_number(alias, alias == 0 ? AFTER : ELSE, 4);
-  cr_assert_not(quartet[alias]->claim.flags & CLAIM_OWN_PLACE);
-  cr_assert_eq(quartet[alias]->claim.rounds, 0);
+  expect_rounds_of_alias(AFTER, ELSE, 0);
 }
 
 /* ---- two branches ---- */
