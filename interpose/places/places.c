@@ -96,13 +96,17 @@ static uint32_t id_beside_python(uint32_t native) {
 
 /* ---- ids ---- */
 
-static uint32_t places_compose(enum way way, uint32_t python, uint32_t native) {
+/* waiting: the id of where another thread waits for this one, which counts too. 0: not known. */
+static uint32_t places_compose(enum way way, uint32_t waiting, uint32_t python, uint32_t native) {
   switch (way) {
   case WAY_NATIVE:
     return native;
   case WAY_PYTHON:
     return code_hash_id(code_hash(python, native));
   case WAY_WAITING:
+    if (python == 0 || waiting == 0)
+      return waiting;
+    return code_hash_id(code_hash(waiting, code_hash_id(code_hash(python, native))));
   case WAY_UNKNOWN:
     return 0;
   }
@@ -124,30 +128,22 @@ static struct native_site *composed_site(uint32_t id) {
 }
 
 /* What ends the id of the native frames of a place. */
-static native_tells *who_tells(enum way way, uint32_t python) {
-  return way == WAY_PYTHON || python != 0 ? python_is_in : NULL;
-}
-
-/* Of a thread that another one waits for: where that one stands counts, too. 0: not known. */
-static uint32_t id_waited_for(uint32_t waiting, uint32_t python, uint32_t native) {
-  if (python == 0 || waiting == 0)
-    return waiting;
-  return code_hash_id(code_hash(waiting, places_compose(WAY_PYTHON, python, native)));
+static native_tells *who_tells(uint32_t python) {
+  return python != 0 ? python_is_in : NULL;
 }
 
 static __attribute__((noinline)) uint32_t places_find(const struct native_caller *caller) {
-  uint32_t native = 0, python, id;
+  uint32_t native = 0, python;
   struct native_site *site = NULL;
   guard_thread.stack = native_stack_bounds();
   enum way way = way_of(kind_of_this(), &python);
-  if (way == WAY_NATIVE || way == WAY_PYTHON || python != 0)
-    own.before = site = native_site_find(caller, site_before(), who_tells(way, python), &native);
+  if (way == WAY_NATIVE || python != 0)
+    own.before = site = native_site_find(caller, site_before(), who_tells(python), &native);
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
-  id = way == WAY_WAITING ? id_waited_for(python_waiting_id(), python, native)
-                          : places_compose(way, python, native);
+  uint32_t waiting = way == WAY_WAITING ? python_waiting_id() : 0;
   if (way != WAY_NATIVE || site == NULL)
-    site = composed_site(id);
+    site = composed_site(places_compose(way, waiting, python, native));
   guard_thread.site = site;
   return site->id;
 }
@@ -285,20 +281,18 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
 
 bool places_describe(struct place *out) {
   struct native_stack stack;
-  uint32_t python, waiting = 0;
+  uint32_t python;
   memset(out, 0, sizeof(*out));
   if (!places_are_on())
     return false;
   enum way way = way_of(kind_of_this(), &python);
-  bool is_whole = native_stack_read(&stack, who_tells(way, python));
+  bool is_whole = native_stack_read(&stack, who_tells(python));
   uint32_t native = stack.id;
   uint32_t within = native;
   if (way == WAY_PYTHON)
     native = id_beside_python(native);
-  if (way == WAY_WAITING)
-    waiting = python_waiting_id();
-  out->id = way == WAY_WAITING ? id_waited_for(waiting, python, native)
-                               : places_compose(way, python, native);
+  uint32_t waiting = way == WAY_WAITING ? python_waiting_id() : 0;
+  out->id = places_compose(way, waiting, python, native);
   if (out->id == 0)
     return false;
   bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;
