@@ -31,6 +31,11 @@ bool plane_has_died(const struct plane *plane) {
   return false;
 }
 
+bool plane_has_given_up(const struct plane *plane, uint32_t rank) {
+  const struct plane_log *log = log_of(plane, rank);
+  return log_state(log) == RANK_FAILED && !log_has_died(log);
+}
+
 bool plane_has_followed(const struct plane *plane, uint32_t rank) {
   return log_has_followed(log_of(plane, rank));
 }

@@ -20,6 +20,9 @@ enum rank_state plane_state(const struct plane *plane, uint32_t rank);
 bool plane_has_failed(const struct plane *plane);
 bool plane_has_died(const struct plane *plane);
 
+/* Whether a rank has failed, and has said so itself. */
+bool plane_has_given_up(const struct plane *plane, uint32_t rank);
+
 /* Whether a rank has failed after another one had. */
 bool plane_has_followed(const struct plane *plane, uint32_t rank);
 

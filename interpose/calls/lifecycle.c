@@ -176,6 +176,8 @@ ncclResult_t join_CommFinalize(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   ncclResult_t notice = ncclSuccess;
   ncclResult_t result = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
+  if (comm != NULL && leaving_has_given_up(comm))
+    return ncclSuccess; /* what follows is its end */
   if (result == ncclSuccess)
     result = group_enter_real();
   if (result == ncclSuccess)
@@ -190,14 +192,15 @@ ncclResult_t join_CommDestroy(ncclComm_t handle) {
   struct communicator *comm = communicator_known(handle);
   ncclResult_t notice = ncclSuccess;
   ncclResult_t left = comm != NULL ? leave_communicator(comm, &notice) : ncclSuccess;
+  bool given_up = comm != NULL && leaving_has_given_up(comm);
   if (comm != NULL)
-    communicator_remove(comm, RANK_DONE);
+    communicator_remove(comm, given_up ? RANK_FAILED : RANK_DONE);
   ncclResult_t result = group_enter_real();
   if (result != ncclSuccess)
     return result;
-  if (left != ncclSuccess && left != ncclInvalidUsage) {
+  if (given_up || (left != ncclSuccess && left != ncclInvalidUsage)) {
     real.CommAbort(handle);
-    return left;
+    return given_up ? ncclSuccess : left;
   }
   result = real.CommDestroy(handle);
   if (comm != NULL && result == ncclSuccess)

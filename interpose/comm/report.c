@@ -130,6 +130,23 @@ void report_refused(const struct endpoint *end, struct unit wanted) {
       kind_name(lossy_strict_member(wanted)->kind));
 }
 
+void report_exception(const struct endpoint *end, struct unit wanted, const char *exception) {
+  char text[DESCRIPTION];
+  uint32_t rank = end->team->plane->rank;
+  if (unit_is_leave(wanted))
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u leaves with an exception under way (%s), and others go on: a failure, not "
+                "a join. If that exception says that there is no more data, leave after it has "
+                "been handled: behind the except, finally, with or catch",
+                rank, exception);
+  else
+    log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+                "rank %u comes to %s with an exception under way (%s), and others are in their "
+                "loop: it counts as out of data, and answers for them. A rank that has failed must "
+                "end without this call",
+                rank, report_describe(wanted, text), exception);
+}
+
 /* As the program has it: ranks in the communicator. */
 static const char *describe_in(const struct communicator *comm, struct member member,
                                char text[DESCRIPTION]) {

@@ -71,6 +71,9 @@ void report_unequal(struct communicator *comm, const struct unequal *unequal,
 /* All ranks have agreed that the unit must not be issued. */
 void report_refused(const struct endpoint *end, struct unit wanted);
 
+/* The rank is to answer others while an exception is under way: `wanted` is what it has come to. */
+void report_exception(const struct endpoint *end, struct unit wanted, const char *exception);
+
 /* All ranks stop, because the first one has left: what this one wanted. */
 void report_stop(struct endpoint *end, struct unit wanted);
 

@@ -70,6 +70,8 @@ static int write_how(const struct plane *plane, uint32_t rank, char how[REPORT_H
     return snprintf(how, REPORT_HOW, ", killed by signal %d", fate.number);
   if (plane->alive((struct plane *)plane, rank))
     return snprintf(how, REPORT_HOW, ", its process goes on");
+  if (plane_has_given_up(plane, rank))
+    return snprintf(how, REPORT_HOW, ", gave up (its own WARN says why)");
   if (plane_machine(plane, rank) != NULL && plane->stopped(plane, rank))
     return snprintf(how, REPORT_HOW,
                     ", out of reach, as the agent of this machine is stopped (nccl-join-agent: "

@@ -55,6 +55,10 @@ static void finish_shadows(struct endpoint *end) {
                 result == ncclInProgress ? "NCCL_JOIN_TIMEOUT has passed" : reason);
 }
 
+/* The identity of the rank that gave up last; 0: none since communicators were last made. Its other
+ * communicators are given up with the one. */
+static _Atomic uint64_t given_up;
+
 /* tag: of the communicator that is left, or 0 if all are. ncclInvalidUsage if other ranks are still
  * in their loops, and all stop. */
 static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
@@ -75,6 +79,8 @@ static ncclResult_t leaving_depart(struct departure *departure, uint32_t tag,
       result = departure->requests[i].result;
     if (departure->requests[i].stopped)
       result = ncclInvalidUsage;
+    if (departure->requests[i].failed)
+      atomic_store(&given_up, end->identity);
     if (departure->requests[i].notice != ncclSuccess)
       *notice = departure->requests[i].notice;
     if (end->state != RANK_PRESENT)
@@ -185,15 +191,16 @@ void leave_failed(struct communicator *comm) {
   team_end(end->team, RANK_FAILED);
 }
 
+bool leaving_has_given_up(const struct communicator *comm) {
+  return comm->state == COMM_JOINED && comm->end->state == RANK_FAILED &&
+         atomic_load(&given_up) == comm->end->identity;
+}
+
 static bool has_error(const struct communicator *comm) {
   ncclResult_t error;
   return real.CommGetAsyncError(comm->handle, &error) != ncclSuccess ||
          (error != ncclSuccess && error != ncclInProgress);
 }
-
-/* The identity of the rank that gave up last; 0: none since communicators were last made. Its other
- * communicators are given up with the one. */
-static _Atomic uint64_t given_up;
 
 void leaving_begins_anew(void) {
   atomic_store(&given_up, 0);
@@ -260,7 +267,7 @@ enum rank_state leave_by_abort(struct communicator *comm, ncclResult_t *result) 
     ncclResult_t notice;
     if (leave_communicator(comm, &notice) == ncclInvalidUsage || notice != ncclSuccess)
       *result = ncclInvalidUsage;
-    return RANK_DONE;
+    return leaving_has_given_up(comm) ? RANK_FAILED : RANK_DONE;
   }
   char count[REPORT_COUNT];
   log_line_of(communicator_subject(comm), LOG_LEVEL_WARN,

@@ -30,6 +30,8 @@ struct request {
   ncclResult_t notice;
   bool stopped;   /* out: the first rank has left, and all stop (core/team/team_stop.h): result, or
                    notice, is ncclInvalidUsage */
+  bool failed;    /* out: of a LEAVE, what it cleans up after is an exception, and others go on:
+                   result is ncclRemoteError, and what is left is to be aborted */
   bool outside;   /* out: an exchange that is to be issued without (TEAM_OUTSIDE) */
   uint64_t index; /* out: where in the sequence, if issued */
   /* out: all ranks are together again there (team_is_rejoin), and resynchronise

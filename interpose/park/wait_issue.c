@@ -198,6 +198,8 @@ bool wait_find(struct wait *wait, struct endpoint *end, struct unit unit, bool l
     report_exchange(end, unit);
   if (unit_mark(unit) != MARK_NONE || unit_is_exchange(unit))
     return false;
+  if (failing_look(wait, end))
+    return false;
   if (wait->nfound == wait->room) {
     uint32_t room = 2 * wait->room + 8;
     struct found *found = realloc(wait->found, room * sizeof(*found));

@@ -4,7 +4,7 @@
  *   wait.c        begins a wait and ends it
  *   wait_look.c   one look at all teams, and the sleep until the next
  *   wait_issue.c  issues what has been found
- *   wait_behind.c, wait_clock.c, stall.c, stopping.c, request.c, outcome.c   as said below
+ *   wait_behind.c, wait_clock.c, stall.c, stopping.c, failing.c, request.c, outcome.c   as said below
  */
 #ifndef NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
 #define NCCL_JOIN_INTERPOSE_WAIT_PRIVATE_H
@@ -29,13 +29,14 @@ struct wait {
   uint32_t room_for_requests; /* of a LEAVE: for ranks that it takes along, too (orphans.h) */
   bool begun;                 /* the requests have been committed or claimed */
   bool issued; /* they have been issued: the wait is wait_for_those_behind, without begun */
-  struct endpoint *all; /* of this process */
-  uint64_t since_ns;    /* when the call began */
-  uint64_t deadline_ms; /* NCCL_JOIN_TIMEOUT after something last moved */
-  uint64_t look_ms;     /* when wait_look_after next looks for the dead, and the like */
-  uint64_t looked_ms;   /* clock_stopped */
-  uint64_t resort_ms;   /* when guesses are made that only an error would be worse than */
-  struct found *found;  /* room for all endpoints */
+  bool looked_for_exception; /* failing.c */
+  struct endpoint *all;      /* of this process */
+  uint64_t since_ns;         /* when the call began */
+  uint64_t deadline_ms;      /* NCCL_JOIN_TIMEOUT after something last moved */
+  uint64_t look_ms;          /* when wait_look_after next looks for the dead, and the like */
+  uint64_t looked_ms;        /* clock_stopped */
+  uint64_t resort_ms;        /* when guesses are made that only an error would be worse than */
+  struct found *found;       /* room for all endpoints */
   uint32_t nfound, room;
   struct shadows shadows;
   const struct team *behind; /* whose ranks wait_keep_step waits for */
@@ -122,6 +123,14 @@ void stall_look(struct wait *wait);
  * uses, and that have not heard of it in this wait. A request that has not begun yet is settled
  * with ncclInvalidUsage; what it claims in other teams stays claimed until it settles there. */
 void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
+
+/* ---- failing.c: a rank that fails cleans up ---- */
+
+/* Something is to be issued in the place of the rank's program, in the team of `end`, and it is the
+ * first time in this wait: asks whether that is out of data, or has failed (exceptions.h). For a rank that
+ * waits for others it is a WARN. One that leaves has failed, in all its teams: returns true, and
+ * all requests have settled. */
+bool failing_look(struct wait *wait, const struct endpoint *end);
 
 /* ---- request.c: how a request begins; how it ends is in outcome.h ---- */
 

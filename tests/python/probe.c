@@ -147,6 +147,31 @@ EXPORT double probe_engine_cost(void) {
   return engine_cost;
 }
 
+EXPORT bool probe_exception(char *text, uint32_t size, bool at_end) {
+  return python_exception(text, size, at_end);
+}
+
+struct asked {
+  char *text;
+  uint32_t size;
+  bool is_under_way;
+};
+
+static void *run_asked(void *argument) {
+  struct asked *asked = argument;
+  asked->is_under_way = python_exception(asked->text, asked->size, true);
+  return NULL;
+}
+
+/* The same asked by a thread without frames. */
+EXPORT bool probe_exception_of_main(char *text, uint32_t size) {
+  struct asked asked = {text, size, false};
+  pthread_t thread;
+  pthread_create(&thread, NULL, run_asked, &asked);
+  pthread_join(thread, NULL);
+  return asked.is_under_way;
+}
+
 /* Nanoseconds a call of python_id: the least of 100 times 1,000. */
 EXPORT double probe_cost(void) {
   double least = 1e9;

@@ -118,6 +118,11 @@ Test(python, a_thread_without_frames_is_where_the_one_that_waits_is, .timeout = 
   run_script("waiting.py");
 }
 
+Test(python, an_exception_is_under_way_from_where_it_is_raised_to_where_it_has_been_handled,
+     .timeout = 300) {
+  run_script("exceptions.py");
+}
+
 /* RANDOM_FUNCTIONS: how many, for each version. */
 Test(python, random_functions_are_seen_as_their_source_says, .timeout = 3000) {
   char script[200];

@@ -200,6 +200,30 @@ def loops(how, words, even=False):
 LOOPS = ["3,5+3,5", "3,5+5,3/4,4+2,2", "2,3+3,1/1,2+2,4/4,1+1,1", "3,1,2+2,2,3/1,3,2+4,1,1"]
 
 
+def failing(how, words):
+    """A rank that fails has not run out of data, as it has in the epoch before; and where nobody wants anything of it, it is left alone."""
+
+    def act(stack, environment):
+        lengths = [int(word) for word in words.split(",")]
+        failed, first = lengths.index(min(lengths)), min(lengths)
+        result = stack.with_join.run([SCRIPTS / "failing.py", how, words], len(lengths), environment, 100)
+        if result.stuck or result.status == 0:
+            raise Failure("somebody stays for ever" if result.stuck else "came through", result)
+        for epoch in range(2):
+            for rank, i in ((rank, i) for rank, length in enumerate(lengths) for i in range(length)):
+                right = sum(other + 1 for other, length in enumerate(lengths) if length > i)
+                if epoch == 0 or i < first:
+                    must_say(result, rf"RESULT {rank} {epoch} {i} {right}(?!\d)")
+                elif i > first and re.search(rf"RESULT {rank} {epoch} {i} ", result.output):  # of the first the stand-in may leave the gradient as it was
+                    raise Failure("a rank that has failed is answered for", result)
+        if how == "all":
+            left_alone(result)
+        else:
+            must_say(result, rf"rank {failed} leaves with an exception under way \(Failure at failing.py:\d+\)")
+
+    return act
+
+
 def case(name, act, environment):
     def run(stack):
         act(stack, environment)
@@ -226,6 +250,8 @@ def cases():
             for words in LOOPS:
                 yield case(f"{backend}: loops.py {how} {words}", loops(how, words), environment)
             yield case(f"{backend}: loops.py {how}: even", loops(how, "3,3+3,3/2,2+4,4/30,30+1,1", True), environment)
+        for how, words in (("finally", "2,4"), ("with", "5,3,5"), ("atexit", "4,2"), ("all", "3,3")):
+            yield case(f"{backend}: failing.py {how} {words}", failing(how, words), environment)
         for how in CAME:
             yield case(f"{backend}, 2 ranks: behind.py {how}: even", behind(2, how, "4,4/2,2/30,30", True), environment)
         for ranks, script, *options in wanted:

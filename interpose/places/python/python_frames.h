@@ -80,15 +80,24 @@ void python_text(char *text, size_t size, bool waited_for);
 #define PYTHON_CALLERS 8u
 bool python_is_in_file(const char *end);
 
-/* ---- asking something of the Python program that nccl-join is in (python_run.c) ---- */
+/* ---- asking something of the Python program that nccl-join is in ---- */
 
-#define PYTHON_RUN_SIZE 512
+#define PYTHON_RUN_SIZE 2048
+#define PYTHON_ANSWER_SIZE 256
 
-/* Runs statements in the module __main__ of the main interpreter. A thread that holds the GIL does
+/* python_run.c. Runs statements in the module __main__ of the main interpreter. A thread that holds the GIL does
  * it itself. For any other a thread is made, and is waited for at most so many milliseconds: it
  * still runs them once it has the GIL. text: shorter than PYTHON_RUN_SIZE. False: there is no Python
  * that is known, no memory, no thread, an exception has been raised (and printed), or it has not
  * been done yet. */
 bool python_run(const char *text, unsigned milliseconds);
+
+/* The same for statements of which nothing stays, and which print nothing: they run by themselves,
+ * with the builtins, and leave a str of ASCII in `answer`, which is copied, cut to `size` bytes, or PYTHON_ANSWER_SIZE, with
+ * the final 0. */
+bool python_ask(const char *text, char *answer, size_t size, unsigned milliseconds);
+
+/* exception_is_under_way of exceptions.h, as far as it is of Python (python_exception.c). */
+bool python_exception(char *text, size_t size, bool at_end);
 
 #endif

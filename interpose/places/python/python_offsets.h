@@ -15,8 +15,10 @@ struct python_offsets {
   uint16_t state_active;                           /* a byte; bit 4: may hold the GIL; 0 */
   uint16_t state_frame;                            /* the frame; of 3.11 and 3.12 the _PyCFrame */
   uint16_t
-      state_interp_threads; /* in PyInterpreterState (pycore_interp.h): the first PyThreadState */
-  int16_t cframe_frame;     /* _PyCFrame, in 3.11 and 3.12; -1 */
+      state_interp_threads;  /* in PyInterpreterState (pycore_interp.h): the first PyThreadState */
+  uint16_t state_exceptions; /* exc_info, the first _PyErr_StackItem */
+  uint16_t exceptions_previous; /* in it, previous_item; the exception or its type comes first */
+  int16_t cframe_frame;         /* _PyCFrame, in 3.11 and 3.12; -1 */
   /* PyFrameObject (pycore_frame.h: _PyInterpreterFrame in 3.11 and later) */
   uint16_t frame_previous, frame_code, frame_instruction;
   uint16_t frame_owner;    /* a byte; 0 */
@@ -57,6 +59,8 @@ static const struct python_offsets python_offsets_of[] = {
            .state_thread = 176,
            .state_frame = 24,
            .state_interp_threads = 8,
+           .state_exceptions = 144,
+           .exceptions_previous = 24,
            .cframe_frame = -1,
            .frame_previous = 24,
            .frame_code = 32,
@@ -79,6 +83,8 @@ static const struct python_offsets python_offsets_of[] = {
             .state_thread = 176,
             .state_frame = 24,
             .state_interp_threads = 8,
+            .state_exceptions = 144,
+            .exceptions_previous = 24,
             .cframe_frame = -1,
             .frame_previous = 24,
             .frame_code = 32,
@@ -102,6 +108,8 @@ static const struct python_offsets python_offsets_of[] = {
             .state_native = 160,
             .state_frame = 56,
             .state_interp_threads = 16,
+            .state_exceptions = 120,
+            .exceptions_previous = 8,
             .cframe_frame = 8,
             .frame_previous = 48,
             .frame_code = 32,
@@ -128,6 +136,8 @@ static const struct python_offsets python_offsets_of[] = {
             .state_active = 24,
             .state_frame = 56,
             .state_interp_threads = 72,
+            .state_exceptions = 104,
+            .exceptions_previous = 8,
             .cframe_frame = 0,
             .frame_previous = 8,
             .frame_code = 0,
@@ -160,6 +170,8 @@ static const struct python_offsets python_offsets_of[] = {
             .state_active = 32,
             .state_frame = 72,
             .state_interp_threads = 7344,
+            .state_exceptions = 120,
+            .exceptions_previous = 8,
             .cframe_frame = -1,
             .frame_previous = 8,
             .frame_code = 0,
@@ -192,6 +204,8 @@ static const struct python_offsets python_offsets_of[] = {
             .state_active = 32,
             .state_frame = 72,
             .state_interp_threads = 7344,
+            .state_exceptions = 120,
+            .exceptions_previous = 8,
             .cframe_frame = -1,
             .frame_previous = 8,
             .frame_code = 0,

@@ -7,6 +7,7 @@ probe = ctypes.CDLL(sys.argv[1])  # lets go of the GIL during calls
 holding = ctypes.PyDLL(sys.argv[1])  # holds it
 for library in probe, holding:
     library.probe_is_present.restype = ctypes.c_bool
+    library.probe_exception.restype = library.probe_exception_of_main.restype = ctypes.c_bool
     library.probe_id.restype = ctypes.c_uint32
     library.probe_cost.restype = library.probe_engine_cost.restype = ctypes.c_double
 

@@ -1,0 +1,55 @@
+/* A rank that fails cleans up (wait_private.h).
+ *
+ * An exception makes a program destroy its communicators (finally, with, a destructor, atexit), or
+ * wait for the others first. That looks like a rank that is out of data, but peers must not go on
+ * without it. What tells one from the other is the exception. As long as no peer wants
+ * anything of the rank it makes no difference, and nothing is asked: a program whose ranks all
+ * raise the same is left alone.
+ */
+#include "interpose/park/wait_private.h"
+
+#include "interpose/comm/report.h"
+#include "interpose/park/outcome.h"
+#include "interpose/places/exceptions.h"
+
+#define EXCEPTION_SIZE 160
+
+/* The rank, in all its teams; its other threads are freed. asked: does not issue what it has passed
+ * last. */
+static void fail_everywhere(struct wait *wait, const struct endpoint *asked) {
+  uint64_t identity = wait->requests[0].end->identity;
+  for (struct endpoint *end = wait->all; end != NULL; end = end->next) {
+    if (end->identity != identity || end->state != RANK_PRESENT)
+      continue;
+    report_event(end, TRACE_FAIL, end->team->head, (struct unit){0}, (int)end->team->plane->rank);
+    atomic_store(&end->broken, ncclRemoteError);
+    if (end == asked)
+      team_end_short(end->team);
+    else
+      team_end(end->team, RANK_FAILED);
+    endpoint_retire(end, RANK_FAILED);
+  }
+  for (uint32_t i = 0; i < wait->nrequests; i++) {
+    struct request *request = &wait->requests[i];
+    if (request->settled || atomic_load(&request->end->broken) == ncclSuccess)
+      continue;
+    outcome_broken(request);
+    atomic_store(&request->end->told_failed, ncclSuccess); /* its program knows */
+    request->failed = true;
+  }
+}
+
+bool failing_look(struct wait *wait, const struct endpoint *end) {
+  const struct request *first = &wait->requests[0];
+  char exception[EXCEPTION_SIZE];
+  if (wait->looked_for_exception || !wait->begun || first->for_good)
+    return false;
+  wait->looked_for_exception = true;
+  bool leaves = unit_is_leave(first->unit);
+  if (!exception_is_under_way(exception, sizeof exception, leaves))
+    return false;
+  report_exception(first->end, first->unit, exception);
+  if (leaves)
+    fail_everywhere(wait, end);
+  return leaves;
+}
