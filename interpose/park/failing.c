@@ -14,12 +14,19 @@
 
 #define EXCEPTION_SIZE 160
 
-/* The rank, in all its teams; its other threads are freed. asked: does not issue what it has passed
- * last. */
+/* One thread may drive several ranks. */
+static bool is_of_thread(const struct wait *wait, const struct endpoint *asked, uint64_t identity) {
+  bool is = asked->identity == identity;
+  for (uint32_t i = 0; i < wait->nrequests; i++)
+    is |= wait->requests[i].end->identity == identity;
+  return is;
+}
+
+/* The thread's ranks, in all their teams; their other threads are freed. asked: does not issue what
+ * it has passed last. */
 static void fail_everywhere(struct wait *wait, const struct endpoint *asked) {
-  uint64_t identity = wait->requests[0].end->identity;
   for (struct endpoint *end = wait->all; end != NULL; end = end->next) {
-    if (end->identity != identity || end->state != RANK_PRESENT)
+    if (!is_of_thread(wait, asked, end->identity) || end->state != RANK_PRESENT)
       continue;
     report_event(end, TRACE_FAIL, end->team->head, (struct unit){0}, (int)end->team->plane->rank);
     atomic_store(&end->broken, ncclRemoteError);
