@@ -60,7 +60,7 @@ bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *
   if (log_passed(log) > index || !log_read_claim(log, index, &said) || said.flags & CLAIM_YIELD)
     return false;
   *claim = (struct overlap_claim){
-      .leave = said.hash == 0 || said.mark != 0,
+      .leave = said.hash == 0 || (said.mark != 0 && said.mark != MARK_ROUND),
       .predicted = (said.flags & CLAIM_PREDICTED) != 0,
       .expected = (said.flags & CLAIM_EXPECTED) != 0,
       .seen = (said.flags & CLAIM_SEEN) != 0,

@@ -2,6 +2,8 @@
  * has the lower ones. */
 #include "core/place/place_rounds.h"
 
+#include <string.h>
+
 enum { BITS = 32, NUMBER_BITS = 18, NUMBER = (1 << NUMBER_BITS) - 1, TOTALS = (1 << 14) - 1 };
 _Static_assert(BITS *PLACE_LEVELS <= 64, "all levels in a word");
 _Static_assert(PLACE_ROUND_MAX < NUMBER, "all ones: refused");
@@ -54,16 +56,24 @@ static enum place_pass compare_level(place_rounds_t a, place_rounds_t b, uint32_
 }
 
 /* Whether each round of the loop that is the node at `loop` comes to the place, or goes to the next loop
- * around it. */
-static bool each_round_comes(const struct place *place, uint32_t loop) {
+ * around it: all nodes on the way have one of these flags. */
+static bool rounds_come(const struct place *place, uint32_t loop, uint32_t either) {
   for (uint32_t i = loop + 1; i < place->nnodes; i++) {
     uint32_t flags = place->nodes[i].flags;
-    if ((flags & PLACE_OPAQUE) || (flags & (PLACE_ORDERED | PLACE_ALWAYS)) == PLACE_ORDERED)
+    if ((flags & PLACE_OPAQUE) || ((flags & PLACE_ORDERED) && !(flags & either)))
       return false;
     if (flags & PLACE_LOOP)
-      return (flags & PLACE_ALWAYS) != 0;
+      return (flags & either) != 0;
   }
   return true;
+}
+
+static bool each_round_comes(const struct place *place, uint32_t loop) {
+  return rounds_come(place, loop, PLACE_ALWAYS);
+}
+
+bool place_is_begin(const struct place *place) {
+  return place->nnodes != 0 && place->nodes[place->nnodes - 1].until == UINT16_MAX;
 }
 
 enum place_pass place_compare_rounds(const struct place *a, place_rounds_t rounds_a,
@@ -75,9 +85,10 @@ enum place_pass place_compare_rounds(const struct place *a, place_rounds_t round
       return PASS_UNKNOWN; /* there may be loops that are not seen */
     if (!is_loop)
       continue;
+    bool begins = place_is_begin(a) || place_is_begin(b);
     bool comes_a = each_round_comes(a, i), comes_b = each_round_comes(b, i);
     enum place_pass pass = compare_level(rounds_a, rounds_b, level++);
-    if (pass == PASS_SAME ? !comes_a && !comes_b : !comes_a || !comes_b)
+    if (pass == PASS_SAME || begins ? !comes_a && !comes_b : !comes_a || !comes_b)
       return PASS_UNKNOWN;
     if (pass != PASS_SAME)
       return pass;
@@ -104,11 +115,57 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
   return loops < 2 ? TURN_UNKNOWN : turn;
 }
 
+/* The outermost loop, if that says how many rounds it has, and they are few; nnodes: it does not, or there may
+ * be others around it. */
+static uint32_t loop_of_epochs(const struct place *place) {
+  uint32_t number = number_at(place->rounds, 0), total = total_at(place->rounds, 0);
+  for (uint32_t i = 0; i < place->nnodes; i++) {
+    uint32_t flags = place->nodes[i].flags;
+    if ((flags & PLACE_OPAQUE) || ((flags & PLACE_LOOP) && !(flags & PLACE_ORDERED)))
+      break;
+    if (flags & PLACE_LOOP)
+      return number != 0 && number != NUMBER && total > 1 && total - 1 <= PLACE_EPOCHS_MAX
+                 ? i
+                 : place->nnodes;
+  }
+  return place->nnodes;
+}
+
+bool place_round_begins(const struct place *place, struct place_begin *begin) {
+  uint32_t loop = loop_of_epochs(place), id = 1;
+  if (loop >= place->nnodes || loop + 1 >= PLACE_NODES_MAX)
+    return false;
+  begin->number = number_at(place->rounds, 0);
+  begin->comes = rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
+  begin->place = (struct place){.nnodes = loop + 2, .rounds = place_rounds_only(place->rounds, 1)};
+  for (uint32_t i = 0; i <= loop; i++) {
+    begin->place.nodes[i] = place->nodes[i];
+    id = (id ^ place->nodes[i].id) * UINT32_C(0x9e3779b1);
+    id ^= id >> 15;
+  }
+  uint16_t order = place->nodes[loop].order;
+  begin->place.nodes[loop + 1] = (struct place_node){.id = id | 1,
+                                                     .order = order,
+                                                     .since = order,
+                                                     .until = UINT16_MAX,
+                                                     .reach_from = order,
+                                                     .reach_to = UINT16_MAX,
+                                                     .flags = PLACE_ORDERED | PLACE_ALWAYS};
+  begin->place.id = id | 1;
+  memcpy(begin->place.text, place->text, sizeof(begin->place.text));
+  return true;
+}
+
 uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b) {
   uint32_t level = 0;
   while (level < PLACE_LEVELS && number_at(a, level) == number_at(b, level))
     level++;
   return level;
+}
+
+bool place_rounds_count_alike(place_rounds_t a, place_rounds_t b) {
+  uint32_t number = number_at(a, 0);
+  return number != 0 && number != NUMBER && total_at(a, 0) != 0 && round_at(a, 0) == round_at(b, 0);
 }
 
 uint32_t place_loops_around(const struct place *a, const struct place *b) {

@@ -56,8 +56,31 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
  * PLACE_LEVELS: none. */
 uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b);
 
+/* Whether the outermost loop says its round, and how many there are, and both the same. */
+bool place_rounds_count_alike(place_rounds_t a, place_rounds_t b);
+
 /* How many loops are around both. */
 uint32_t place_loops_around(const struct place *a, const struct place *b);
+
+/* Where a round of the outermost loop around a place begins, as a place of its own: before all that
+ * stands in the loop. */
+struct place_begin {
+  struct place place;
+  uint32_t number; /* the round */
+  /* Each round comes to the place that was asked about, or to an inner loop around it, or none does
+   * (PLACE_FIXED). */
+  bool comes;
+};
+
+/* A loop of more rounds is taken for one of batches. */
+#define PLACE_EPOCHS_MAX 512u
+
+/* False: the loop does not say how many rounds it has, or has more than PLACE_EPOCHS_MAX, or there is none.
+ */
+bool place_round_begins(const struct place *place, struct place_begin *begin);
+
+/* Whether it is such a place. */
+bool place_is_begin(const struct place *place);
 
 /* Without what is said of a level and those within. place_rounds_refuse: and says so. A rank has seen that
  * ranks at one place count their rounds there differently: these tell nothing, whoever says them. */

@@ -206,6 +206,7 @@ bool settings_store(const struct setting *setting, struct settings *settings, co
 _Static_assert(sizeof(enum resync_policy) == sizeof(int) &&
                    sizeof(enum early_exit) == sizeof(int) &&
                    sizeof(enum unsure_policy) == sizeof(int) &&
+                   sizeof(enum epochs_policy) == sizeof(int) &&
                    sizeof(enum divisor_policy) == sizeof(int) &&
                    sizeof(enum shadow_memory) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),

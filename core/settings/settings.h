@@ -54,6 +54,12 @@ enum early_exit {
   EARLY_EXIT_THROW, /* all ranks stop at the same unit, with ncclInvalidUsage */
 };
 
+/* Whether epochs of ranks may mix where nothing is between them. */
+enum epochs_policy {
+  EPOCHS_MIX,
+  EPOCHS_WAIT, /* a rank that begins another waits until all have */
+};
+
 /* What happens where ranks come to different collectives, or to ones that look alike, and nothing
  * tells which goes first, or whether they are one. */
 enum unsure_policy {
@@ -100,6 +106,7 @@ struct settings {
   enum early_exit early_exit;           /* NCCL_JOIN_EARLY_EXIT */
   bool places;                          /* NCCL_JOIN_PLACES */
   enum unsure_policy unsure;            /* NCCL_JOIN_UNSURE */
+  enum epochs_policy epochs;            /* NCCL_JOIN_EPOCHS */
   enum divisor_policy divisor;          /* NCCL_JOIN_DIVISOR */
   uint64_t divisor_min;                 /* NCCL_JOIN_DIVISOR_MIN: elements */
   enum lossy_policy lossy[LOSSY_KINDS]; /* NCCL_JOIN_LOSSY */

@@ -4,14 +4,16 @@
 #include <stddef.h>
 
 #include "core/transport/plane.h"
+#include "core/unit/unit.h"
 
 static int settle_order(uint64_t a, uint64_t b) {
   return (a > b) - (a < b);
 }
 
-/* LEAVE, then the marks, then all that is to be issued. */
+/* LEAVE, then the marks, then all that is to be issued, and where a round begins. */
 static uint32_t settle_standing(const struct claimed *claimed) {
-  return claimed->mark != 0 ? claimed->mark : claimed->hash != 0 ? UINT32_MAX : 0;
+  bool is_mark = claimed->mark != 0 && claimed->mark != MARK_ROUND;
+  return is_mark ? claimed->mark : claimed->hash != 0 ? UINT32_MAX : 0;
 }
 
 /* ---- adding up ---- */
@@ -33,6 +35,7 @@ static uint32_t outermost_level(uint32_t a, uint32_t b) {
 
 static void add_up_rounds(struct claimed *to, const struct claimed *from) {
   uint32_t level = place_rounds_differ(to->rounds, from->rounds);
+  to->uncounted |= from->uncounted || !place_rounds_count_alike(to->rounds, from->rounds);
   to->rounds_differ = outermost_level(to->rounds_differ, from->rounds_differ);
   if (level < PLACE_LEVELS)
     to->rounds_differ = outermost_level(to->rounds_differ, level + 1);

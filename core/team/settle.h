@@ -32,6 +32,7 @@ struct claimed {
   place_rounds_t rounds;
   uint32_t
       rounds_differ;  /* the outermost level at which they do not say the same, plus one; 0: none */
+  bool uncounted;     /* not all of them say the same round of the outermost loop, and of as many */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 
@@ -112,7 +113,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
 
 /* Index of the unit that wins; a yield wins only where nothing else is claimed. The rule, the first
  * difference deciding:
- *   1. a unit before a mark, a mark before LEAVE (unit.h, enum mark);
+ *   1. a unit, or the begin of a round, before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
  *      program: the one in an earlier round of a loop around both, or in one round the one that comes
  *      first in it, where loops say in which round ranks are (place_compare_rounds); of two branches

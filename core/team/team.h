@@ -326,6 +326,10 @@ void team_look_for_the_dead(struct team *team);
  * says so in its place. */
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
+/* Whether all ranks have once said the same round where they claimed one unit in the loop whose rounds begin
+ * there (place_round_begins): none of them goes over something else, or over what cannot be read. */
+bool team_counts_rounds(const struct team *team, const struct place *begin);
+
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */
 bool team_is_apart(const struct team *team);
 

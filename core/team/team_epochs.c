@@ -30,10 +30,11 @@ void team_count_epoch(struct team *team, uint32_t place, uint32_t times) {
 }
 
 /* Of a rank that stands at a point of each round: whether it has come to another point of the loop
- * as often as it should. What is in no loop within comes at most once in a round. */
+ * as often as it should. It has no mark at the beginning of some rounds. What is in no loop within comes at most once in a round. */
 static bool team_fits(const struct known_place *known, const struct known_place *other) {
   const struct place *place = &other->place;
-  if (other == known || !place_shares_epoch(&known->place, place) || !place_is_in_one_loop(place))
+  if (other == known || place_is_begin(place) || !place_shares_epoch(&known->place, place) ||
+      !place_is_in_one_loop(place))
     return true;
   int32_t ahead = (int32_t)(other->epochs - known->epochs);
   int32_t least = place_goes_first(place, &known->place), most = 1;
@@ -54,11 +55,20 @@ static bool fits_other_counts(const struct team *team, const struct known_place 
 
 uint32_t team_epoch(struct team *team) {
   const struct known_place *known = team_known_place(team, unit_place(team->claim.unit));
-  if (!unit_may_have_place(team->claim.unit) || known == NULL || !known->common ||
-      !team->telling.was_uneven || team->claim.clock == CLOCK_NONE ||
+  if (!unit_may_have_place(team->claim.unit) || unit_is_round(team->claim.unit) || known == NULL ||
+      !known->common || !team->telling.was_uneven || team->claim.clock == CLOCK_NONE ||
       !place_is_of_each_epoch(&known->place))
     return 0;
   if (team->claim.clock == CLOCK_UNKNOWN)
     team->claim.clock = fits_other_counts(team, known) ? CLOCK_FITS : CLOCK_NONE;
   return team->claim.clock == CLOCK_FITS ? known->epochs + 1 : 0;
+}
+
+bool team_counts_rounds(const struct team *team, const struct place *begin) {
+  uint32_t at = 0;
+  for (const struct known_place *other;
+       (other = place_table_next(team->places.table, &at)) != NULL;)
+    if (other->counted && place_shares_epoch(begin, &other->place))
+      return true;
+  return false;
 }

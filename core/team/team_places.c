@@ -367,6 +367,7 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
     known->all_at = team->head;
   if (!(flags & ENTRY_EXPECTED))
     known->asked_at = team->head;
+  known->counted |= (flags & ENTRY_COUNTED) != 0;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
     team->places.last = known->place.id;

@@ -238,6 +238,10 @@ static bool all_stand_at(const struct settle *sum, const struct claimed *winner)
   return true;
 }
 
+static bool is_counted(const struct claimed *winner) {
+  return !winner->uncounted && place_rounds_count_alike(winner->rounds, winner->rounds);
+}
+
 /* Of a unit that all claim. */
 static uint32_t flags_of_all(struct team *team, struct unit unit, const struct claimed *winner) {
   uint32_t flags = ENTRY_ALL;
@@ -253,7 +257,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
   if (winner->place_id != 0 && !winner->elsewhere && all_stand_at(team->settling.sum, winner))
-    flags |= ENTRY_COMMON;
+    flags |= ENTRY_COMMON | (is_counted(winner) ? ENTRY_COUNTED : 0);
   return flags;
 }
 

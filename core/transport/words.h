@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 31u
+#define PLANE_VERSION 32u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
@@ -39,9 +39,9 @@ struct plane_entry {
    * the epoch (ENTRY_BEHIND), and its high byte the mark of what is apart (ENTRY_APART). */
   _Atomic uint32_t ranks;
 };
-#define ENTRY_FLAG_BITS 14
+#define ENTRY_FLAG_BITS 15
 #define ENTRY_FLAGS ((1u << ENTRY_FLAG_BITS) - 1)
-_Static_assert(ENTRY_EVEN == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum entry_flag");
+_Static_assert(ENTRY_COUNTED == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum entry_flag");
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 /* Flags of a claim: low bits enum claim_flag, above them enum mark of the claim, if it is one. */

@@ -114,6 +114,7 @@ static void describe_mark(uint32_t number, struct text *text) {
       [MARK_LOOP_END] = "end of a loop",
       [MARK_STATE_DONE] = "end of a resynchronisation",
       [MARK_OWN_JOIN] = "a join of the program's own",
+      [MARK_ROUND] = "begin of a round",
   };
   if (number > 0 && number <= MARK_EXIT_POINTS) {
     text_add(text, "a function that it leaves into (%u)", number);

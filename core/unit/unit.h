@@ -19,7 +19,8 @@
 #include "core/unit/look.h"
 
 /* What a rank says by a MEMBER_MARK. A mark is only ever claimed. It loses to every unit that is
- * issued; of two marks the one with the higher number wins, and every mark wins over LEAVE.
+ * issued; of two marks the one with the higher number wins, and every mark wins over LEAVE. But
+ * MARK_ROUND has a place, and goes before or after others by it, as what is issued does.
  *
  * 1 to MARK_EXIT_POINTS: the rank is about to call a function that is no collective of NCCL's, and
  * waits there until all that are behind it in the sequence have come, or stand at a function with a
@@ -31,6 +32,7 @@ enum mark {
   MARK_LOOP_END,                          /* no more data in this loop */
   MARK_STATE_DONE,                        /* the last joiner's buffers have been broadcast */
   MARK_OWN_JOIN, /* the program answers for ranks without data (interpose/park/own_join.h) */
+  MARK_ROUND,    /* a round of a loop begins (interpose/calls/rounds.h) */
 };
 
 /* Any operator made by ncclRedOpCreatePreMulSum: its handle is a number local to one rank, so only
@@ -71,7 +73,8 @@ struct member {
   uint16_t reduction; /* ncclRedOp_t 0 to 4, REDUCTION_PREMULSUM or REDUCTION_NONE */
   uint8_t kind;       /* enum member_kind */
   uint8_t datatype;   /* enum datatype */
-  uint32_t number;    /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK); of a unit's first
+  uint32_t number; /* which buffer (MEMBER_STATE), enum mark (MEMBER_MARK, of which MARK_ROUND has
+                         the round as its count, and the place as its root); of a unit's first
                          member, if that is a collective: the id of its place (place.h), 0 if it is
                          not known; otherwise 0 */
 };
@@ -98,6 +101,14 @@ static inline struct member mark_member(enum mark mark) {
                          .reduction = REDUCTION_NONE,
                          .kind = MEMBER_MARK,
                          .number = (uint32_t)mark};
+}
+
+/* MARK_ROUND, with the id of the place at which the round begins, and its number. */
+static inline struct member round_member(uint32_t place, uint32_t round) {
+  struct member member = mark_member(MARK_ROUND);
+  member.root = (int32_t)place;
+  member.count = round;
+  return member;
 }
 
 /* The unit of a group of sends and receives between all ranks of a communicator, as above. */
@@ -127,13 +138,19 @@ static inline enum mark unit_mark(struct unit unit) {
 }
 uint64_t unit_hash(struct unit unit); /* never 0 */
 
-/* The id of a unit's place, and whether it may have one: 0 of LEAVE, of marks and of what is
+static inline bool unit_is_round(struct unit unit) {
+  return unit_mark(unit) == MARK_ROUND;
+}
+
+/* The id of a unit's place, and whether it may have one: 0 of LEAVE, of other marks and of what is
  * resynchronised. */
 static inline bool unit_may_have_place(struct unit unit) {
-  return unit.nmembers > 0 && unit.members->kind <= MEMBER_SPLIT;
+  return unit.nmembers > 0 && (unit.members->kind <= MEMBER_SPLIT || unit_is_round(unit));
 }
 static inline uint32_t unit_place(struct unit unit) {
-  return unit_may_have_place(unit) ? unit.members->number : 0;
+  if (!unit_may_have_place(unit))
+    return 0;
+  return unit_is_round(unit) ? (uint32_t)unit.members->root : unit.members->number;
 }
 
 /* unit_hash of the same unit at no place: equal where NCCL can be given one for the other. */

@@ -12,6 +12,7 @@
 #include "interpose/comm/operators.h"
 #include "interpose/places/places.h"
 #include "interpose/calls/point_to_point.h"
+#include "interpose/calls/rounds.h"
 #include "interpose/nccl/real.h"
 
 static ncclResult_t issue_slowly(struct call call, struct communicator *comm,
@@ -53,7 +54,8 @@ static ncclResult_t collectives_issue(const struct call *call) {
   /* That of the others has been found before: wrappers.c. */
   bool slow = member_elects_root(member.kind);
   call_stands_at(&member, slow ? places_here() : places_current());
-  if (!slow && collectives_commits(comm, (struct unit){&member, 1}))
+  if (!slow && !rounds_are_due(call->handle) &&
+      collectives_commits(comm, (struct unit){&member, 1}))
     return call_issue(call);
   return issue_slowly(*call, comm, &member);
 }

@@ -8,6 +8,7 @@
 #include "interpose/calls/child_communicators.h"
 #include "interpose/calls/capture.h"
 #include "interpose/calls/point_to_point.h"
+#include "interpose/calls/rounds.h"
 #include "interpose/comm/registered.h"
 #include "interpose/data/divisors.h"
 #include "interpose/data/lossy.h"
@@ -361,6 +362,14 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
     return ncclSystemError;
   }
   agreement.place = place;
+  for (size_t i = 0; i < ncalls; i++) {
+    ncclResult_t begun =
+        calls[i].kind < CALL_SEND ? rounds_begin(communicator_find(calls[i].handle)) : ncclSuccess;
+    if (begun != ncclSuccess) {
+      agreement_keep(&agreement);
+      return begun;
+    }
+  }
   sort_calls(&agreement, calls, ncalls, place);
   struct exchange exchange;
   ncclResult_t refused = ncclSuccess;
@@ -380,6 +389,9 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
 
 ncclResult_t issue_alone(struct call *call, struct communicator *comm,
                          const struct member *member) {
+  ncclResult_t begun = rounds_begin(comm);
+  if (begun != ncclSuccess)
+    return begun;
   look_t look = registered_look_of(comm, call, member);
   struct request request = {
       .end = comm->end, .unit = {member, 1}, .stream = call->stream, .looks = &look};

@@ -10,6 +10,7 @@
 #include "interpose/nccl/api.h"
 #include "interpose/self/guard.h"
 #include "interpose/calls/handlers.h"
+#include "interpose/calls/rounds.h"
 #include "interpose/comm/fast_path.h"
 #include "interpose/nccl/libraries.h"
 #include "interpose/nccl/nccl_compat.h"
@@ -122,6 +123,8 @@
   static __attribute__((noinline)) ncclResult_t elsewhere_##name parameters {                      \
     PLACES_CALLED();                                                                               \
     places_here();                                                                                 \
+    if (rounds_are_due(comm))                                                                      \
+      return unexpected_##name arguments;                                                          \
     return at_##name(true, UNPACK arguments);                                                      \
   }                                                                                                \
   static __attribute__((noinline)) ncclResult_t chained_##name parameters {                        \

@@ -113,9 +113,17 @@ void request_begin(struct request *request) {
   } else {
     struct place place;
     /* Of a thread that is waited for not what was not known when the unit was made. */
-    bool known = unit_may_have_place(request->unit) && places_describe(&place) &&
-                 place.id == unit_place(request->unit);
-    if (known && !meets && team_look_here(end->team, &place) && request_commits(request)) {
+    bool is_round = request->place != NULL;
+    if (is_round && !team_counts_rounds(end->team, request->place)) {
+      wait_settle(request, ncclSuccess);
+      return;
+    }
+    if (is_round)
+      place = *request->place;
+    bool known = is_round || (unit_may_have_place(request->unit) && places_describe(&place) &&
+                              place.id == unit_place(request->unit));
+    if (known && !is_round && !meets && team_look_here(end->team, &place) &&
+        request_commits(request)) {
       request_committed(request);
       return;
     }

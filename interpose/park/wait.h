@@ -20,6 +20,7 @@ struct request {
   struct unit unit;          /* nmembers 0: LEAVE */
   cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
+  const struct place *place; /* of a MARK_ROUND; otherwise NULL: that of the call */
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
   /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
    * messages. NULL: there are none. */

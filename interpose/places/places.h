@@ -110,6 +110,21 @@ uint32_t places_here(void);
  * be another than before. Remembers what places_text is to say of it. */
 bool places_describe(struct place *out);
 
+/* In which round of the outermost loop around it a call is made. */
+struct places_round {
+  uint32_t
+      loop; /* id of the place at which its rounds begin (core/place/place_rounds.h); 0: there is
+                      none, or it does not say its rounds */
+  uint32_t number; /* from 1 on */
+  bool comes;      /* each round comes to the call, or to a loop that it stands in */
+  bool each;       /* place_is_of_each_epoch */
+};
+
+/* Of the call of places_called, once places_here has been asked. False: its place is not known. 1 to 4
+ * microseconds where the place has been asked for lately; of an engine's thread none where that has not looked
+ * again who waits for it; otherwise as places_describe. In places_rounds.c. */
+bool places_round(struct places_round *round);
+
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to
  * hear of it if it is not: places are on, and the thread is not an engine's. */
 bool places_are_missed(void);

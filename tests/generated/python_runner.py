@@ -172,7 +172,17 @@ def c_setup(values, pauses, points):
     return made
 
 
+def be_rank(job, rank, function, returns, _):
+    pointer = _rank.job_enter(job, rank)
+    function(Rank(pointer))
+    status = _rank.job_leave(pointer)
+    if returns:
+        sys.exit(status)
+    os._exit(status)  # its communicators are gone: an interpreter's slow end would show nothing
+
+
 def run(job, program, limit_s):
+    """Returns in a rank what it is to do: no loop of this file is to be around its program."""
     function, values, pauses, points = program
     setup = c_setup(values, pauses, points)
     _rank.job_reset(job, ctypes.byref(setup))
@@ -180,14 +190,10 @@ def run(job, program, limit_s):
     for rank in range(setup.nranks):
         pid = os.fork()
         if pid == 0:
-            pointer = _rank.job_enter(job, rank)
-            function(Rank(pointer))
-            status = _rank.job_leave(pointer)
-            if values[-1] == ENDING_RETURN:
-                sys.exit(status)
-            os._exit(status)  # its communicators are gone: an interpreter's slow end would show nothing
+            return rank, function, values[-1] == ENDING_RETURN, setup
         ranks.append(pid)
     _rank.job_watch(job, (_INT * len(ranks))(*ranks), limit_s)
+    return None
 
 
 def main(arguments):
@@ -196,12 +202,16 @@ def main(arguments):
     sys.path.insert(0, folder)
     programs = __import__(name[:-len(".py")]).PROGRAMS
     file = os.open(results, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    job = _rank.job_make()
+    job, mine = _rank.job_make(), None
     gc.freeze()  # or children copy what they only look at
     for number in map(int, arguments[3:]) if arguments[3:] else range(len(programs)):
-        run(job, programs[number], float(limit_s))
+        mine = run(job, programs[number], float(limit_s))
+        if mine:
+            break
         if not _rank.job_write(job, number, file):
             return 1
+    if mine:
+        be_rank(job, *mine)
     return 0
 
 

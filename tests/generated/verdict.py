@@ -189,13 +189,18 @@ SEEN_BY_SOME = ("reduce", "ring", "forward", "backward")
 
 
 def count_split(spec, meetings):
-    """Collectives that calls of one point and epoch took, beyond the fewest that they could. Left out are those of which
-    nobody may see who met, if a rank has joined."""
+    """Collectives that calls of one point and epoch took, beyond the fewest that they could. Where nothing is between epochs they are one, or
+    each is one by itself."""
+    return min(count_split_by(spec, meetings, by_epoch) for by_epoch in ((True,) if has_ends(spec) else (True, False)))
+
+
+def count_split_by(spec, meetings, by_epoch):
+    """Left out are those of which nobody may see who met, if a rank has joined."""
     counts, calls = {}, {}
     for met in meetings:
         keys = set()
         for rank, _, call in met:
-            point, epoch, axis = call[0], call[1] if has_ends(spec) else 0, call[3]
+            point, epoch, axis = call[0], call[1] if by_epoch else 0, call[3]
             if spec["points"][point]["collective"] in SEEN_BY_SOME:
                 continue
             key = (point, epoch, communicator(spec, axis, rank))

@@ -126,6 +126,87 @@ Test(last_batch, of_equal_lengths_it_meets_all) {
   run_free(result);
 }
 
+/* ---- epochs with nothing between them ---- */
+
+/* Of each epoch the batches of both ranks, and whether a sum of both ends it; ends with batches below 0. */
+struct epoch_lengths {
+  int n[2];
+  bool ends;
+};
+
+static void check_epochs(const struct run *run, const struct epoch_lengths *epochs) {
+  for (int rank = 0; rank < 2; rank++) {
+    char expected[4096] = "", *at = expected;
+    for (int epoch = 0; epochs[epoch].n[0] >= 0; epoch++) {
+      for (int i = 0; i < epochs[epoch].n[rank]; i++)
+        at += sprintf(at, "sum %d %d %d %d\n", epoch, i, epoch, i < epochs[epoch].n[!rank] ? 2 : 1);
+      if (epochs[epoch].ends)
+        at += sprintf(at, "end %d %d 2\n", epoch, epoch);
+    }
+    check_lines(run, rank, expected);
+  }
+}
+
+static struct run *run_epochs(const char *how, const struct epoch_lengths *epochs,
+                              const char *environment) {
+  char options[512], program[] = "../../tests/join/python/epochs.py";
+  int used = snprintf(options, sizeof options, "%s ", how);
+  for (int i = 0; epochs[i].n[0] >= 0; i++)
+    used += snprintf(options + used, sizeof options - (size_t)used, "%s%d,%d%s", i == 0 ? "" : "/",
+                     epochs[i].n[0], epochs[i].n[1], epochs[i].ends ? "+" : "");
+  struct run *result = run(&(struct launch){
+      .nranks = 2, .program = program, .options = options, .environment = environment});
+  cr_assert(!result->timed_out && result->status == 0, "%s\n%s%s", options, result->output,
+            result->errors);
+  cr_assert(!run_says(result, "WARN"), "%s", result->errors);
+  return result;
+}
+
+/* Loops of epochs say their rounds: a rank waits where it begins one, and its peers are not there. Also where some
+ * epochs have an end, and where one rank has no batch in an epoch, which then has nothing for it. */
+Test(epochs, with_nothing_between_them_do_not_mix) {
+  need_python();
+  const struct epoch_lengths of[][6] = {
+      {{{3, 5}, false}, {{3, 5}, false}, {{5, 3}, false}, {{4, 4}, false}, {{-1, -1}, false}},
+      {{{3, 3}, false}, {{0, 2}, false}, {{2, 0}, false}, {{1, 3}, true}, {{-1, -1}, false}},
+      {{{3, 4}, true}, {{0, 2}, false}, {{0, 3}, true}, {{2, 2}, false}, {{-1, -1}, false}},
+  };
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    for (int list = 0; list < 2; list++) {
+      struct run *result = run_epochs(list ? "list" : "for", of[i], NULL);
+      check_epochs(result, of[i]);
+      run_free(result);
+    }
+}
+
+/* Nothing says where they begin, on one rank or on both, or it is not wanted: the third batch of
+ * rank 1 meets the next epoch's. */
+Test(epochs, they_mix_where_nothing_tells_them_apart) {
+  need_python();
+  const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
+  const char *const hows[] = {"for", "while", "progress"};
+  for (int i = 0; i < 3; i++) {
+    struct run *result = run_epochs(hows[i], of, i == 0 ? "NCCL_JOIN_EPOCHS=mix" : NULL);
+    char *lines = lines_of(result, 1);
+    cr_expect(strstr(lines, "sum 0 2 0.5 2\n") != NULL, "%s", lines);
+    free(lines);
+    run_free(result);
+  }
+}
+
+Test(epochs, even_ones_are_left_alone) {
+  need_python();
+  const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
+                                     {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
+  const char *const hows[] = {"for", "list", "while", "progress"};
+  for (int i = 0; i < 4; i++) {
+    struct run *result = run_epochs(hows[i], of, "NCCL_JOIN_DEBUG=INFO");
+    check_epochs(result, of);
+    cr_expect(!run_says(result, "has joined"), "%s: %s", hows[i], result->errors);
+    run_free(result);
+  }
+}
+
 /* ---- PyTorch's timers while a rank is parked ---- */
 
 /* Rank 0 waits for 5 times half a second. The next record waits, and only that one. */

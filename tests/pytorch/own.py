@@ -200,6 +200,22 @@ def loops(how, words, even=False):
 LOOPS = ["3,5+3,5", "3,5+5,3/4,4+2,2", "2,3+3,1/1,2+2,4/4,1+1,1", "3,1,2+2,2,3/1,3,2+4,1,1"]
 
 
+def epochs(how, words, even=False):
+    """All gradients are those of their epoch, and nothing is a guess."""
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / "epochs.py", how, words], words.split("/")[0].count(",") + 1, environment, 100), words)
+        for epoch, lengths in enumerate(words.split("/")):
+            for rank, n in enumerate(lengths.split(",")):
+                must_say(result, rf"RESULT {rank} {epoch} {int(n) + 100 * (how == 'every' and epoch % 2)}(?!\d)")
+        if even:
+            left_alone(result)
+        elif "NCCL-JOIN WARN" in result.output:
+            raise Failure("a WARN", result)
+
+    return act
+
+
 def failing(how, words):
     """A rank that fails has not run out of data, as it has in the epoch before; and where nobody wants anything of it, it is left alone."""
 
@@ -250,6 +266,10 @@ def cases():
             for words in LOOPS:
                 yield case(f"{backend}: loops.py {how} {words}", loops(how, words), environment)
             yield case(f"{backend}: loops.py {how}: even", loops(how, "3,3+3,3/2,2+4,4/30,30+1,1", True), environment)
+        for how in ("plain", "function", "accumulate", "every"):
+            for words in ("3,5/5,3/4,4", "2,4/0,3/3,1/2,2", "4,2,6/4,2,7/1,3,5"):
+                yield case(f"{backend}: epochs.py {how} {words}", epochs(how, words), environment)
+            yield case(f"{backend}: epochs.py {how}: even", epochs(how, "3,3/2,2/0,0/30,30/1,1", True), environment)
         for how, words in (("finally", "2,4"), ("with", "5,3,5"), ("atexit", "4,2"), ("all", "3,3")):
             yield case(f"{backend}: failing.py {how} {words}", failing(how, words), environment)
         for how in CAME:

@@ -150,3 +150,72 @@ Test(place_rounds, loops_are_around_both_as_far_as_the_ways_go_together) {
   second.nodes[0].id = AFTER;
   cr_assert_eq(place_loops_around(&first, &second), 0);
 }
+
+/* ---- where a round begins ---- */
+
+static struct place_begin begin_of(uint32_t id, place_rounds_t rounds) {
+  struct place place = way(id);
+  struct place_begin begin;
+  place.rounds = rounds;
+  cr_assert(place_round_begins(&place, &begin));
+  return begin;
+}
+
+Test(place_rounds, a_round_begins_before_all_that_stands_in_the_outermost_loop) {
+  struct place_begin begin = begin_of(FIRST, in(2, 7, 9));
+  cr_expect(begin.number == 2 && begin.comes && place_is_begin(&begin.place));
+  cr_expect_eq(begin_of(AFTER, in(2, 0, 0)).place.id, begin.place.id, "wherever in the loop");
+  for (uint32_t id = FIRST; id <= AFTER; id++) {
+    struct place place = way(id);
+    cr_expect_not(place_is_begin(&place));
+    cr_expect(place_goes_first(&begin.place, &place) && place_is_certain(&begin.place, &place));
+    cr_expect_not(place_are_branches(&begin.place, &place));
+    cr_expect_eq(place_compare_rounds(&begin.place, begin.place.rounds, &place, in(2, 1, 9)),
+                 PASS_SAME);
+    cr_expect_eq(place_compare_rounds(&begin.place, begin.place.rounds, &place, in(1, 9, 9)),
+                 PASS_AFTER);
+  }
+  struct place_begin next = begin_of(SECOND, in(3, 1, 4));
+  cr_expect_eq(next.place.id, begin.place.id);
+  cr_expect_eq(
+      place_compare_rounds(&begin.place, begin.place.rounds, &next.place, next.place.rounds),
+      PASS_BEFORE);
+}
+
+/* That one begins says that ranks have the rounds of the loop in common. */
+Test(place_rounds, where_it_begins_rounds_order_what_stands_behind_a_condition_too) {
+  struct place_begin begin = begin_of(FIRST, in(2, 7, 9));
+  struct place after = way(AFTER);
+  after.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect_eq(place_compare_rounds(&begin.place, begin.place.rounds, &after, in(3, 0, 0)),
+               PASS_BEFORE);
+  after.rounds = in(3, 0, 0);
+  cr_assert(place_round_begins(&after, &begin));
+  cr_expect_not(begin.comes, "each rank may leave out others");
+  after.nodes[2].flags |= PLACE_FIXED;
+  cr_assert(place_round_begins(&after, &begin));
+  cr_expect(begin.comes, "all of them, or none");
+}
+
+static bool begins(const struct place *place, struct place_round epochs) {
+  struct place with = *place;
+  struct place_begin begin;
+  with.rounds =
+      place_rounds_of(place->nodes, place->nnodes, (struct place_round[]){{0}, epochs, {0}, {0}});
+  return place_round_begins(&with, &begin);
+}
+
+Test(place_rounds, only_of_a_loop_that_says_how_many_rounds_it_has_and_these_are_few) {
+  struct place first = way(FIRST), other = way(FIRST);
+  cr_expect(begins(&first, (struct place_round){1, PLACE_EPOCHS_MAX}));
+  cr_expect_not(begins(&first, (struct place_round){1, PLACE_EPOCHS_MAX + 1}));
+  cr_expect_not(begins(&first, (struct place_round){1, 0}));
+  cr_expect_not(begins(&first, (struct place_round){0, 0}));
+  cr_expect_not(begins(&first, (struct place_round){PLACE_ROUND_MAX + 1, 3}));
+  other.nodes[0].flags = PLACE_OPAQUE;
+  cr_expect_not(begins(&other, (struct place_round){1, 3}), "another loop may be around it");
+  other = first;
+  other.nodes[1].flags &= (uint16_t)~PLACE_LOOP;
+  other.nodes[2].flags &= (uint16_t)~PLACE_LOOP;
+  cr_expect_not(begins(&other, (struct place_round){1, 3}), "no loop");
+}

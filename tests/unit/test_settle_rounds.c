@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "core/transport/plane.h"
+#include "core/unit/unit.h"
 #include "tests/unit/claims.h"
 
 /* for (epoch) { for (batch) IN_LOOP; for (meter) METER; } */
@@ -106,4 +107,55 @@ Test(settle_rounds, who_claims_what_its_unit_has_been_taken_for_refuses_nothing)
   add((struct claimed){.hash = A, .place = &meter, .rounds = in(&meter, 1, 1), .any = CLAIM_EVEN});
   add((struct claimed){.hash = A, .place = &meter, .rounds = 0, .any = CLAIM_EVEN});
   cr_assert_eq(settle_levels(&settle), PLACE_LEVELS);
+}
+
+/* ---- where a round begins ---- */
+
+static struct place_begin begun;
+
+/* A rank has come to the third round. */
+static void add_begin(void) {
+  struct place place = in_loop;
+  place.rounds = in(&in_loop, 3, 1);
+  cr_assert(place_round_begins(&place, &begun));
+  add((struct claimed){.hash = C,
+                       .mark = MARK_ROUND,
+                       .place = &begun.place,
+                       .place_id = begun.place.id,
+                       .rounds = begun.place.rounds,
+                       .any = CLAIM_OWN_PLACE});
+}
+
+Test(settle_rounds, a_round_begins_when_all_have_left_the_one_before) {
+  const struct place *last[] = {&meter, &in_loop};
+  for (size_t i = 0; i < 4; i++) {
+    begin();
+    settle.last = last[i / 2];
+    add_begin();
+    add_in(A, last[i % 2], in(last[i % 2], 2, 1));
+    cr_assert_eq(winner()->hash, A);
+    cr_assert_not(is_guess());
+  }
+}
+
+Test(settle_rounds, a_round_begins_before_what_stands_in_it) {
+  const struct place *last[] = {&meter, &in_loop};
+  for (size_t i = 0; i < 4; i++) {
+    begin();
+    settle.last = last[i / 2];
+    add_in(A, last[i % 2], in(last[i % 2], 3, 1));
+    add_begin();
+    cr_assert_eq(winner()->hash, C);
+    cr_assert_not(is_guess());
+  }
+}
+
+Test(settle_rounds, a_round_begins_before_what_stands_behind_the_loop_and_before_other_marks) {
+  struct place behind = {
+      .id = 77, .nnodes = 2, .nodes = {node(MAIN, 0, false), node(77, 20, false)}};
+  add_in(A, &behind, 0);
+  add((struct claimed){.hash = B, .mark = MARK_OWN_JOIN});
+  add((struct claimed){.hash = 0});
+  add_begin();
+  cr_assert_eq(winner()->hash, C);
 }

@@ -85,7 +85,8 @@ Test(unit, marks_say_what_they_are) {
       {MARK_LOOP_END, false, "end of a loop"},
       {MARK_STATE_DONE, false, "end of a resynchronisation"},
       {MARK_OWN_JOIN, false, "a join of the program's own"},
-      {MARK_OWN_JOIN + 1, false, "mark 45"},
+      {MARK_ROUND, false, "begin of a round"},
+      {MARK_ROUND + 1, false, "mark 46"},
       {0, false, "mark 0"},
   };
   char text[64];
@@ -316,4 +317,13 @@ Test(unit, the_size_of_a_datatype_is_that_of_its_one) {
   for (uint8_t datatype = 0; datatype < DATATYPES; datatype++)
     cr_expect_eq(datatype_size(datatype), contribution_one(datatype).size, "datatype %u", datatype);
   cr_expect_eq(datatype_size(DATATYPES), 0);
+}
+
+/* Not as other marks, and each round is a unit of its own. */
+Test(unit, the_begin_of_a_round_has_a_place) {
+  struct member second = round_member(0xfffffff7, 2), third = round_member(0xfffffff7, 3),
+                end = mark_member(MARK_LOOP_END);
+  cr_expect(unit_may_have_place(single(&second)) && unit_place(single(&second)) == 0xfffffff7);
+  cr_expect_neq(unit_hash(single(&second)), unit_hash(single(&third)));
+  cr_expect(!unit_may_have_place(single(&end)) && unit_place(single(&end)) == 0);
 }

@@ -6,6 +6,7 @@
 
 #include "core/place/place.h"
 #include "core/place/place_rounds.h"
+#include "interpose/places/python/python_frames.h"
 #include "interpose/places/python/python_layout.h"
 
 #include <stdbool.h>
@@ -91,6 +92,10 @@ void python_outermost_add(struct python_outermost *outermost, const struct pytho
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room, struct place_round *rounds);
+
+/* The outermost loop among their nodes; false: there is none, or it may be another one. */
+bool python_outermost_loop(const struct python_layout *layout,
+                           const struct python_outermost *outermost, struct python_loop *loop);
 
 /* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none. */
 bool python_waiting_outermost(const struct python_layout *layout,

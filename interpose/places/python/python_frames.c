@@ -11,6 +11,7 @@
 #include "interpose/places/python/python_check.h"
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_loops.h"
+#include "interpose/places/python/python_rounds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,19 +49,52 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 
 /* ---- nodes ---- */
 
-uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
-  const struct python_layout *layout = python_layout();
+/* The outermost frames of the calling thread. False: they cannot be read. */
+static bool read_outermost(const struct python_layout *layout, struct python_outermost *outermost) {
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
-  struct python_outermost outermost = {.is_main = syscall(SYS_gettid) == getpid()};
+  *outermost = (struct python_outermost){.is_main = syscall(SYS_gettid) == getpid()};
+  if (address == 0)
+    return false;
   for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     uint64_t hash = python_frame_hash(layout, &frame);
     if (hash == PYTHON_FRAME_UNKNOWN)
-      return 0;
-    python_outermost_add(&outermost, &frame, hash);
+      return false;
+    python_outermost_add(outermost, &frame, hash);
   }
-  bool is_whole = address == 0; /* neither too deep nor broken */
-  return is_whole ? python_outermost_nodes(layout, &outermost, nodes, room, rounds) : 0;
+  return address == 0; /* neither too deep nor broken */
+}
+
+uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
+  const struct python_layout *layout = python_layout();
+  struct python_outermost outermost;
+  return read_outermost(layout, &outermost)
+             ? python_outermost_nodes(layout, &outermost, nodes, room, rounds)
+             : 0;
+}
+
+/* ---- rounds ---- */
+
+bool python_loop(struct python_loop *loop) {
+  const struct python_layout *layout = python_layout();
+  struct python_outermost outermost;
+  return read_outermost(layout, &outermost) && outermost.is_main &&
+         python_outermost_loop(layout, &outermost, loop);
+}
+
+bool python_loop_round(struct python_loop *loop, struct place_round *round) {
+  const struct python_layout *layout = python_layout();
+  uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
+  struct python_frame frame;
+  for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
+    if (frame.address != loop->frame)
+      continue;
+    if (frame.code != loop->code)
+      return false;
+    *round = python_rounds_again(layout, &frame, loop, true);
+    return true;
+  }
+  return false;
 }
 
 /* ---- texts ---- */

@@ -51,6 +51,22 @@ uint32_t python_id(void);
  * in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
+/* A loop around a call of the main thread, to read its rounds again: another call with the same id
+ * stands in it, too, as long as the frame is there. */
+struct python_loop {
+  uint64_t frame, code; /* addresses */
+  uint64_t slot,
+      object;       /* where its iterator lies on the stack, and which it is; 0: not looked for */
+  uint8_t iterator; /* which one of the frame: python_rounds.h */
+};
+
+/* The outermost one. False: there is none, it is not known, or the calling thread is another one. As
+ * python_nodes. */
+bool python_loop(struct python_loop *loop);
+
+/* What it says now. False: the frame is not there any more. Of a call with the same id. */
+bool python_loop_round(struct python_loop *loop, struct place_round *round);
+
 /* For threads that an engine has begun, as PyTorch's autograd does: the id and the nodes of the one
  * thread that waits for them in a backward pass. That thread stands still, but nothing holds it. So
  * its frames are read by system calls, which cannot fault. They are believed only if it does not
@@ -65,6 +81,12 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_roun
  * it is always 0: which thread it is cannot be asked there. python_waiting_nodes is for claims,
  * where it is not 0, and looks for the thread again. */
 uint32_t python_waiting_id(void);
+/* How often it has looked among all for the calling thread: as long as that is the same, all is as it was. */
+uint32_t python_waiting_looks(void);
+/* As python_loop and python_loop_round, of the thread that was found then, if it is the main thread; a few
+ * system calls. */
+bool python_waiting_loop(struct python_loop *loop);
+bool python_waiting_round(struct python_loop *loop, struct place_round *round);
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
 /* Writes where the call stands, such as "util.py:7 < train.py:41 in the loop of train.py:38", in

@@ -174,3 +174,28 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
   }
   return n;
 }
+
+bool python_outermost_loop(const struct python_layout *layout,
+                           const struct python_outermost *outermost, struct python_loop *loop) {
+  uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  struct frame_known known[PLACE_NODES_MAX];
+  find_known(layout, outermost, nframes, known);
+  for (uint32_t i = 0; i < nframes; i++) {
+    uint32_t at = (outermost->came - 1 - i) % PLACE_NODES_MAX;
+    struct place_node nodes[PLACE_NODES_MAX];
+    struct frame_seen seen;
+    uint32_t n = frame_nodes(layout, &outermost->frames[at], outermost->hashes[at],
+                             known[nframes - 1 - i].thrown, &seen, nodes, PLACE_NODES_MAX);
+    for (uint32_t node = 0; node < n; node++) {
+      if (nodes[node].flags & PLACE_OPAQUE)
+        return false;
+      if (!(nodes[node].flags & PLACE_LOOP))
+        continue;
+      *loop = (struct python_loop){.frame = outermost->frames[at].address,
+                                   .code = outermost->frames[at].code,
+                                   .iterator = seen.iterators[node]};
+      return loop->iterator != 0;
+    }
+  }
+  return false;
+}

@@ -19,4 +19,11 @@
 void python_rounds(const struct python_layout *layout, const struct python_frame *frame,
                    const uint8_t *iterators, uint32_t n, struct place_round *rounds);
 
+/* Of one loop of a frame that has the code that it had. Finds the iterator on the stack, as above, and
+ * remembers where. is_own: the frame is among the calling thread's; as long as the same iterator lies there no
+ * system call is made then. */
+struct place_round python_rounds_again(const struct python_layout *layout,
+                                       const struct python_frame *frame, struct python_loop *loop,
+                                       bool is_own);
+
 #endif

@@ -18,8 +18,11 @@
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_memory.h"
 #include "interpose/places/python/python_opcodes.h"
+#include "interpose/places/python/python_rounds.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -306,6 +309,49 @@ static bool python_waiting_find(const struct python_layout *layout, struct watch
   return python_search(layout, watch, found) || search_again(layout, watch, found);
 }
 
+/* The outermost frames of what a thread has found last: addresses. In memory of the thread's own, as there is little
+ * room for thread-local variables in what is loaded late (NCCL's profiler plug-in). */
+enum { FRAMES_KEPT = 24 };
+struct frames_kept {
+  uint32_t n;
+  struct {
+    uint64_t frame, code;
+  } of[FRAMES_KEPT];
+};
+static _Thread_local struct frames_kept *kept;
+static _Thread_local uint32_t looks; /* how often it has looked */
+static pthread_key_t kept_key;
+
+static void forget_frames(void *frames) {
+  free(frames);
+  kept = NULL;
+}
+
+static void make_key(void) {
+  (void)pthread_key_create(&kept_key, forget_frames); /* without one it is not freed */
+}
+
+static void keep_frames(const struct waiting *found) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  const struct python_outermost *outermost = &found->outermost;
+  (void)pthread_once(&once, make_key);
+  if (kept == NULL && (kept = calloc(1, sizeof(*kept))) != NULL)
+    (void)pthread_setspecific(kept_key, kept);
+  if (kept == NULL)
+    return;
+  for (kept->n = 0; found->id != 0 && kept->n < FRAMES_KEPT && kept->n < outermost->came;
+       kept->n++) {
+    const struct python_frame *frame =
+        &outermost->frames[(outermost->came - 1 - kept->n) % PLACE_NODES_MAX];
+    kept->of[kept->n].frame = frame->address;
+    kept->of[kept->n].code = frame->code;
+  }
+}
+
+uint32_t python_waiting_looks(void) {
+  return looks;
+}
+
 uint32_t python_waiting_id(void) {
   static _Thread_local struct watch watch;
   static _Thread_local uint32_t last;
@@ -315,8 +361,30 @@ uint32_t python_waiting_id(void) {
   if (last != 0 && watch_is_still(&watch))
     return last;
   struct waiting found;
+  looks++;
   last = python_waiting_find(layout, &watch, &found) ? found.id : 0;
+  found.id = last;
+  keep_frames(&found);
   return last;
+}
+
+bool python_waiting_loop(struct python_loop *loop) {
+  const struct python_layout *layout = python_layout();
+  struct python_outermost outermost;
+  return layout != NULL && python_waiting_outermost(layout, &outermost) && outermost.is_main &&
+         python_outermost_loop(layout, &outermost, loop);
+}
+
+bool python_waiting_round(struct python_loop *loop, struct place_round *round) {
+  const struct python_layout *layout = python_layout();
+  for (uint32_t i = 0; layout != NULL && kept != NULL && i < kept->n; i++) {
+    const struct python_frame frame = {.address = kept->of[i].frame, .code = kept->of[i].code};
+    if (frame.address != loop->frame || frame.code != loop->code)
+      continue;
+    *round = python_rounds_again(layout, &frame, loop, false);
+    return true;
+  }
+  return false;
 }
 
 bool python_waiting_outermost(const struct python_layout *layout,

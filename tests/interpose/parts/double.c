@@ -21,6 +21,7 @@
 #include "interpose/comm/captures.h"
 #include "interpose/exits/exit_points.h"
 #include "interpose/calls/handlers.h"
+#include "interpose/calls/rounds.h"
 #include "interpose/comm/fast_path.h"
 #include "interpose/comm/machines.h"
 #include "interpose/exits/leave.h"
@@ -206,6 +207,11 @@ int leave_process(int status) {
     say("left");
   }
   return has("LEAVE", "one") ? 1 : status;
+}
+
+bool rounds_are_due(ncclComm_t handle) {
+  (void)handle;
+  return false;
 }
 
 void attachment_say_end(int status) {

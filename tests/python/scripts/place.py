@@ -9,7 +9,8 @@ for library in probe, holding:
     library.probe_is_present.restype = ctypes.c_bool
     library.probe_exception.restype = library.probe_exception_of_main.restype = ctypes.c_bool
     library.probe_id.restype = ctypes.c_uint32
-    library.probe_cost.restype = library.probe_engine_cost.restype = ctypes.c_double
+    library.probe_round.restype = ctypes.c_bool
+    library.probe_cost.restype = library.probe_engine_cost.restype = library.probe_round_cost.restype = ctypes.c_double
 
 class Node(collections.namedtuple('Node', 'id order since until is_loop is_ordered reach_from reach_to')):
     @property

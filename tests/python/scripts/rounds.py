@@ -225,6 +225,37 @@ class Trainer:
         return what(*(), **{})
 
 
+def outermost(again):
+    numbers = (ctypes.c_uint32 * 2)()
+    return (numbers[0], numbers[1]) if probe.probe_round(numbers, again) else None
+
+
+def one_call(again):
+    return outermost(again)
+
+
+def go_round(around, kept):
+    """The outermost loop of the program. kept: what was found before is asked for again, also where another iterator has taken the place of that one."""
+    seen = []
+    for _ in around:
+        for _ in range(2):
+            seen.append(one_call(kept or len(seen) > 0))
+    first = seen[0][0]
+    expect([number for number, _ in seen] == [first, first, first + 1, first + 1, first + 2, first + 2], f'{seen} of {around}')
+    expect({total for _, total in seen} == {first + 2}, f'totals: {seen}')
+
+
+def read_again():
+    go_round([5, 6, 7], False)
+    go_round(range(3), True)
+    go_round((1, 2, 3), True)
+    go_round([4, 5, 6], True)
+    go_round(range(1, 4), False)
+    expect(one_call(True) is None, 'the frame is gone')
+    cost = probe.probe_round_cost()
+    expect(cost < 2000, f'cost: {cost} ns')
+
+
 exec('for epoch in range(2):\n for i in [0, 1]:\n  check(epoch, i)')
 kinds()
 counts()
@@ -235,6 +266,7 @@ leaving()
 left()
 comprehension()
 other_thread()
+read_again()
 Trainer().fit()
 deep(3)
 with contextlib.suppress(StopIteration):

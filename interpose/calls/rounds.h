@@ -1,0 +1,31 @@
+/* Epochs with nothing between them (NCCL_JOIN_EPOCHS=wait).
+ *
+ * A rank without further data begins the next epoch, and its calls look like those of the epoch
+ * before, which its peers may still be in. If anything that all ranks come to is between the two, it waits
+ * there. If nothing is, the loops of a Python program say that a round of the outermost one begins
+ * (core/place/place_rounds.h), and before the rank's first call in it stands what the program does
+ * not have: a mark at the beginning of the round, as a place of the program, which all ranks claim. It is
+ * claimed unless the rank's last call was in the round before, at a place to which each round comes once.
+ *
+ * A rank that has no call in a round has no mark there: it follows those that have. One whose calls come by a
+ * condition has none either, as each rank may have rounds of its own (`if (item % world != rank)
+ * continue`).
+ */
+#ifndef NCCL_JOIN_INTERPOSE_ROUNDS_H
+#define NCCL_JOIN_INTERPOSE_ROUNDS_H
+
+#include <stdbool.h>
+
+#include <nccl.h>
+
+#include "interpose/comm/communicator.h"
+
+/* Whether the call that places_called has been told of begins a round in which its rank has to wait, in the team of the
+ * communicator, before it is committed; takes note of it if not. Microseconds, if the setting is on. */
+bool rounds_are_due(ncclComm_t handle);
+
+/* Waits, if so. Returns ncclSuccess, or the error with which the call is to return, without having been issued. Not
+ * inside of a transaction. */
+ncclResult_t rounds_begin(struct communicator *comm);
+
+#endif

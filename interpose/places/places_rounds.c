@@ -1,0 +1,91 @@
+/* In which round of the outermost loop around it a call is made (places.h). What a place says of it is
+ * remembered by the place's id; the number is read again. */
+#include "interpose/places/places.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/place/place_rounds.h"
+#include "interpose/places/python/python_frames.h"
+
+enum { KEPT = 32 };
+
+/* Whose frame the loop is one of. */
+enum loop_of { LOOP_NONE, LOOP_OWN, LOOP_WAITING };
+
+struct kept {
+  uint32_t id;
+  struct places_round round;
+  enum loop_of of;
+  struct python_loop in;
+  uint32_t looks; /* python_waiting_looks, when it was read */
+};
+
+/* KEPT of them, of the thread's own, by the low bits of ids; NULL: none yet, or no memory. Freed at its end. */
+static _Thread_local struct kept *kept;
+static pthread_key_t kept_key;
+
+static void forget_places(void *places) {
+  free(places);
+  kept = NULL;
+}
+
+static void make_key(void) {
+  (void)pthread_key_create(&kept_key, forget_places); /* without one it is not freed */
+}
+
+static struct kept *find_kept(uint32_t id) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, make_key);
+  if (kept == NULL && (kept = calloc(KEPT, sizeof(*kept))) != NULL)
+    (void)pthread_setspecific(kept_key, kept);
+  return kept == NULL ? NULL : &kept[id % KEPT];
+}
+
+static enum loop_of find_loop(struct python_loop *loop) {
+  if (python_loop(loop))
+    return LOOP_OWN;
+  return python_waiting_loop(loop) ? LOOP_WAITING : LOOP_NONE;
+}
+
+/* Looks at the place, which has this id. */
+static bool look_at_place(struct kept *to, uint32_t id) {
+  struct place place;
+  struct place_begin begin;
+  *to = (struct kept){.id = 0};
+  if (!places_describe(&place) || place.id != id || place.nnodes == 0)
+    return false;
+  *to = (struct kept){.id = id};
+  if (!place_round_begins(&place, &begin) || (to->of = find_loop(&to->in)) == LOOP_NONE)
+    return true;
+  to->looks = python_waiting_looks();
+  to->round = (struct places_round){.loop = begin.place.id,
+                                    .number = begin.number,
+                                    .comes = begin.comes,
+                                    .each = place_is_of_each_epoch(&place)};
+  return true;
+}
+
+/* Reads the number again. False: it has to be looked at. */
+static bool read_again(struct kept *kept_one) {
+  struct place_round round;
+  uint32_t looks = python_waiting_looks();
+  if (kept_one->of == LOOP_NONE || (kept_one->of == LOOP_WAITING && kept_one->looks == looks))
+    return true;
+  bool is_there = kept_one->of == LOOP_OWN ? python_loop_round(&kept_one->in, &round)
+                                           : python_waiting_round(&kept_one->in, &round);
+  if (!is_there || round.number == 0)
+    return false;
+  kept_one->round.number = round.number;
+  kept_one->looks = looks;
+  return true;
+}
+
+bool places_round(struct places_round *round) {
+  uint32_t id = places_current();
+  struct kept *of = id == 0 ? NULL : find_kept(id);
+  if (of == NULL || ((of->id != id || !read_again(of)) && !look_at_place(of, id)))
+    return false;
+  *round = of->round;
+  return true;
+}

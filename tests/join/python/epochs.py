@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
+
+EPOCHS: for (a range), list, while, which does not say its rounds, or progress, which rank 0 shows, so that its own does not. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
+"""
+
+import sys
+
+from collectives import RANK, Collectives, say
+
+how, words = sys.argv[1:3]
+epochs = [([int(n) for n in text.rstrip("+").split(",")], text.endswith("+")) for text in words.split("/")]
+collectives = Collectives()
+
+
+def add(epoch, name):
+    count, total = collectives.all_reduce([1.0, float(epoch)])
+    say(f"{name} {total / count:g} {count:g}")
+
+
+def show(numbers):
+    yield from numbers
+
+
+def train(epoch):
+    lengths, ends = epochs[epoch]
+    for i in range(lengths[RANK]):
+        add(epoch, f"sum {epoch} {i}")
+    if ends:
+        add(epoch, f"end {epoch}")
+
+
+if how == "while":
+    number = 0
+    while number < len(epochs):
+        train(number)
+        number += 1
+else:
+    numbers = range(len(epochs)) if how != "list" else list(range(len(epochs)))
+    for number in (show(numbers) if how == "progress" and RANK == 0 else numbers):
+        train(number)
+collectives.destroy()

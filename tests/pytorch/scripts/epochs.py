@@ -1,0 +1,79 @@
+"""Epochs of a DistributedDataParallel with nothing between them, or something between some.
+
+epochs.py HOW ITERATIONS: plain; function, which each epoch calls; accumulate, with no_sync in every first of two; every, with a sum of all ranks behind every second epoch. ITERATIONS: of each
+rank, epochs separated by /. RESULT <rank> <epoch> <iterations whose gradients are those of the ranks that have it>
+"""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.zeros(4))
+
+    def forward(self, value):
+        return (self.weights * value).sum()
+
+
+def value_of(rank, epoch, i):
+    return float(100000 * (rank + 1) + 10000 * epoch + i)
+
+
+def step(epoch, i):
+    value = value_of(rank, epoch, i)
+    if how == "accumulate":
+        value /= 2
+        with model.no_sync():
+            model(value).backward()
+    model(value).backward()
+    expected = sum(value_of(other, epoch, i) for other in range(world) if epochs[epoch][other] > i)
+    right = torch.allclose(model.module.weights.grad * world, torch.full((4,), expected, device="cuda"))
+    model.zero_grad()
+    return right
+
+
+def train(epoch):
+    return sum(step(epoch, i) for i in range(epochs[epoch][rank]))
+
+
+def end(epoch):
+    total = torch.full((3,), 10.0 * epoch + rank, device="cuda")
+    dist.all_reduce(total)
+    return 100 * (total[0].item() == sum(10.0 * epoch + other for other in range(world)))
+
+
+def run_plain():
+    for epoch in range(len(epochs)):
+        right = 0
+        for i in range(epochs[epoch][rank]):
+            right += step(epoch, i)
+        print(f"RESULT {rank} {epoch} {right}", flush=True)
+
+
+def run_function():
+    for epoch in range(len(epochs)):
+        print(f"RESULT {rank} {epoch} {train(epoch)}", flush=True)
+
+
+def run_every():
+    for epoch in range(len(epochs)):
+        right = train(epoch)
+        if epoch % 2 == 1:
+            right += end(epoch)
+        print(f"RESULT {rank} {epoch} {right}", flush=True)
+
+
+how, words = sys.argv[1:3]
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+model = DistributedDataParallel(Model().cuda())
+epochs = [[int(word) for word in row.split(",")] for row in words.split("/")]
+{"plain": run_plain, "every": run_every}.get(how, run_function)()
+dist.destroy_process_group()
