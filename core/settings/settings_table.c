@@ -11,7 +11,7 @@ static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}}
 static const struct word early_exit_words[] = {
     {"join", EARLY_EXIT_JOIN}, {"throw", EARLY_EXIT_THROW}, {NULL, 0}};
 static const struct word unsure_words[] = {{"warn", UNSURE_WARN}, {"stop", UNSURE_STOP}, {NULL, 0}};
-static const struct word epochs_words[] = {{"wait", EPOCHS_WAIT}, {"mix", EPOCHS_MIX}, {NULL, 0}};
+static const struct word epochs_words[] = {{"mix", EPOCHS_MIX}, {"wait", EPOCHS_WAIT}, {NULL, 0}};
 static const struct word divisor_words[] = {{"initial", DIVISOR_INITIAL},
                                             {"active", DIVISOR_ACTIVE},
                                             {"active-sum", DIVISOR_ACTIVE_SUM},
@@ -76,10 +76,10 @@ const struct setting settings_table[] = {
      "where nothing tells which of two collectives goes first, or whether they are one "
      "(docs/places.md says when): warn chooses and says so; stop ends the job with an error "
      "instead"},
-    {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "wait", epochs_words, 0, 0, NULL,
-     "where a rank begins another round of its Python program's loop of epochs, and nothing that "
-     "all ranks come to is between the two: wait waits for all ranks, so that their epochs do not "
-     "mix; mix goes on (docs/places.md)"},
+    {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "mix", epochs_words, 0, 0, NULL,
+     "where a rank begins another round of the outermost loop of its Python program, and nothing "
+     "that all ranks come to is between the two: mix goes on, as without nccl-join; wait waits for "
+     "all ranks, so that their epochs do not mix (docs/places.md)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",
      "warn once when a rank has joined for longer than this; 0: never"},

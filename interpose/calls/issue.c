@@ -362,13 +362,10 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
     return ncclSystemError;
   }
   agreement.place = place;
-  for (size_t i = 0; i < ncalls; i++) {
-    ncclResult_t begun =
-        calls[i].kind < CALL_SEND ? rounds_begin(communicator_find(calls[i].handle)) : ncclSuccess;
-    if (begun != ncclSuccess) {
-      agreement_keep(&agreement);
-      return begun;
-    }
+  ncclResult_t begun = rounds_begin(calls, ncalls);
+  if (begun != ncclSuccess) {
+    agreement_keep(&agreement);
+    return begun;
   }
   sort_calls(&agreement, calls, ncalls, place);
   struct exchange exchange;
@@ -389,7 +386,7 @@ ncclResult_t issue_group(struct call *calls, size_t ncalls, uint32_t place) {
 
 ncclResult_t issue_alone(struct call *call, struct communicator *comm,
                          const struct member *member) {
-  ncclResult_t begun = rounds_begin(comm);
+  ncclResult_t begun = rounds_begin(call, 1);
   if (begun != ncclSuccess)
     return begun;
   look_t look = registered_look_of(comm, call, member);

@@ -1,6 +1,8 @@
 /* Waiting where a round begins (rounds.h). */
 #include "interpose/calls/rounds.h"
 
+#include <stdlib.h>
+
 #include "core/place/place_rounds.h"
 #include "interpose/comm/apart.h"
 #include "interpose/park/transaction.h"
@@ -40,25 +42,49 @@ bool rounds_are_due(ncclComm_t handle) {
   return due;
 }
 
-/* The mark at the beginning of the round. */
-static ncclResult_t wait_for_round(struct endpoint *end) {
+/* Whether the call begins a round in a team that is not among the requests yet. Takes note of it. */
+static bool begins_round(const struct call *call, const struct places_round *now,
+                         const struct request *requests, uint32_t nrequests) {
+  struct communicator *comm = call->kind < CALL_SEND ? communicator_find(call->handle) : NULL;
+  if (comm == NULL || apart_is_set(comm->end))
+    return false;
+  for (uint32_t i = 0; i < nrequests; i++)
+    if (requests[i].end == comm->end)
+      return false;
+  bool due = is_due(atomic_load(&comm->end->visit), now);
+  atomic_store(&comm->end->visit, word_of(now));
+  return due;
+}
+
+/* The marks at the beginning of the round. */
+static ncclResult_t wait_for_round(struct request *requests, uint32_t nrequests) {
   struct place place;
   struct place_begin begin;
-  if (!places_describe(&place) || !place_round_begins(&place, &begin))
+  if (nrequests == 0 || !places_describe(&place) || !place_round_begins(&place, &begin))
     return ncclSuccess;
   const struct member mark = round_member(begin.place.id, begin.number);
-  struct request request = {.end = end, .unit = {&mark, 1}, .place = &begin.place};
+  for (uint32_t i = 0; i < nrequests; i++) {
+    requests[i].unit = (struct unit){&mark, 1};
+    requests[i].place = &begin.place;
+  }
   struct transaction transaction = {
-      .kind = TRANSACTION_EXIT_POINT, .requests = &request, .nrequests = 1};
+      .kind = TRANSACTION_EXIT_POINT, .requests = requests, .nrequests = nrequests};
   ncclResult_t together = transaction_make(&transaction);
   return transaction_worse(transaction_result(&transaction), together);
 }
 
-ncclResult_t rounds_begin(struct communicator *comm) {
+ncclResult_t rounds_begin(const struct call *calls, size_t ncalls) {
   struct places_round now;
-  if (!rounds_are_on() || comm == NULL || apart_is_set(comm->end) || !places_round(&now))
+  if (!rounds_are_on() || !places_round(&now))
     return ncclSuccess;
-  bool due = is_due(atomic_load(&comm->end->visit), &now);
-  atomic_store(&comm->end->visit, word_of(&now));
-  return due ? wait_for_round(comm->end) : ncclSuccess;
+  struct request *requests = calloc(ncalls, sizeof(*requests));
+  if (requests == NULL)
+    return ncclSystemError;
+  uint32_t nrequests = 0;
+  for (size_t i = 0; i < ncalls; i++)
+    if (begins_round(&calls[i], &now, requests, nrequests))
+      requests[nrequests++] = (struct request){.end = communicator_find(calls[i].handle)->end};
+  ncclResult_t result = wait_for_round(requests, nrequests);
+  free(requests);
+  return result;
 }

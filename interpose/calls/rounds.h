@@ -15,17 +15,19 @@
 #define NCCL_JOIN_INTERPOSE_ROUNDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <nccl.h>
 
-#include "interpose/comm/communicator.h"
+#include "interpose/comm/call.h"
 
 /* Whether the call that places_called has been told of begins a round in which its rank has to wait, in the team of the
  * communicator, before it is committed; takes note of it if not. Microseconds, if the setting is on. */
 bool rounds_are_due(ncclComm_t handle);
 
-/* Waits, if so. Returns ncclSuccess, or the error with which the call is to return, without having been issued. Not
- * inside of a transaction. */
-ncclResult_t rounds_begin(struct communicator *comm);
+/* Before calls are issued, of one or several of the thread's ranks: waits in the teams of those that begin a round, in
+ * all at once, as peers of one may be others. Returns ncclSuccess, or the error with which the calls are to return, without
+ * having been issued. Not inside of a transaction. */
+ncclResult_t rounds_begin(const struct call *calls, size_t ncalls);
 
 #endif

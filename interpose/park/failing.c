@@ -2,7 +2,7 @@
  *
  * An exception makes a program destroy its communicators (finally, with, a destructor, atexit), or
  * wait for the others first. That looks like a rank that is out of data, but peers must not go on
- * without it. What tells one from the other is the exception. As long as no peer wants
+ * without it. What tells one from the other is the exception, if that came after the rank's last claim. As long as no peer wants
  * anything of the rank it makes no difference, and nothing is asked: a program whose ranks all
  * raise the same is left alone.
  */
@@ -11,6 +11,7 @@
 #include "interpose/comm/report.h"
 #include "interpose/park/outcome.h"
 #include "interpose/places/exceptions.h"
+#include "interpose/places/python/python_frames.h"
 
 #define EXCEPTION_SIZE 160
 
@@ -46,6 +47,17 @@ static void fail_everywhere(struct wait *wait, const struct endpoint *asked) {
   }
 }
 
+void failing_note(struct endpoint *end) {
+  uint64_t exception = python_is_present() ? python_exception_at() : 0;
+  if (exception != 0 || !atomic_load(&end->user_of_engine)) /* an engine's thread has none */
+    end->exception = exception;
+}
+
+/* The one that is under way was so when the rank last claimed a call: `except ImportError: main()`. */
+static bool lives_with_exception(const struct endpoint *end) {
+  return end->exception != 0 && python_is_present() && python_exception_at() == end->exception;
+}
+
 bool failing_look(struct wait *wait, const struct endpoint *end) {
   const struct request *first = &wait->requests[0];
   char exception[EXCEPTION_SIZE];
@@ -53,6 +65,8 @@ bool failing_look(struct wait *wait, const struct endpoint *end) {
     return false;
   wait->looked_for_exception = true;
   bool leaves = unit_is_leave(first->unit);
+  if (unit_is_round(first->unit) || (leaves && lives_with_exception(first->end)))
+    return false;
   if (!exception_is_under_way(exception, sizeof exception, leaves))
     return false;
   report_exception(first->end, first->unit, exception);

@@ -128,6 +128,7 @@ void request_begin(struct request *request) {
       return;
     }
     own_join_recognise(request);
+    failing_note(end);
     report_event(end, TRACE_CLAIM, end->team->head, request->unit, -1);
     uint32_t flags = request_flags(request);
     if (unit_may_have_place(request->unit) && (!known || !place_says_anything(&place)) &&

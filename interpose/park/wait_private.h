@@ -132,6 +132,9 @@ void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
  * all requests have settled. */
 bool failing_look(struct wait *wait, const struct endpoint *end);
 
+/* A call of the program's is claimed: whatever exception is under way then, the rank lives with it. */
+void failing_note(struct endpoint *end);
+
 /* ---- request.c: how a request begins; how it ends is in outcome.h ---- */
 
 /* What has happened on joined ranks that this rank's program must hear of: ncclInvalidUsage

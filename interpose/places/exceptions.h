@@ -14,7 +14,7 @@
 
 /* Whether there is one, and its name in ASCII, such as "RuntimeError at train.py:41". What ends a
  * loop in Python by design is none: StopIteration, StopAsyncIteration, GeneratorExit, and a
- * SystemExit of status 0.
+ * SystemExit of status 0; nor is asyncio's CancelledError.
  *
  * at_end: the rank gives up its communicators. Then one counts, too, that has ended the program,
  * whose functions for the end run now (atexit); and for a thread without frames of Python those of

@@ -82,6 +82,10 @@ Test(failing, an_exception_of_python_that_says_that_there_is_no_more_data) {
   check_joins(true, "data", "2,4", 0);
   check_joins(true, "iterator", "2,4", 0);
 }
+/* `except ImportError: main()`. */
+Test(failing, an_exception_of_python_that_is_older_than_the_last_collective) {
+  check_joins(true, "older", "2,4", 0);
+}
 Test(failing, an_exception_of_python_on_all_ranks_at_once) {
   check_joins(true, "all", "4,4", 1);
 }

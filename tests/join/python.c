@@ -134,6 +134,8 @@ struct epoch_lengths {
   bool ends;
 };
 
+#define WAIT "NCCL_JOIN_EPOCHS=wait"
+
 static void check_epochs(const struct run *run, const struct epoch_lengths *epochs) {
   for (int rank = 0; rank < 2; rank++) {
     char expected[4096] = "", *at = expected;
@@ -173,20 +175,20 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
   };
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (int list = 0; list < 2; list++) {
-      struct run *result = run_epochs(list ? "list" : "for", of[i], NULL);
+      struct run *result = run_epochs(list ? "list" : "for", of[i], WAIT);
       check_epochs(result, of[i]);
       run_free(result);
     }
 }
 
-/* Nothing says where they begin, on one rank or on both, or it is not wanted: the third batch of
+/* Nothing says where they begin, on one rank or on both, or that has not been asked for: the third batch of
  * rank 1 meets the next epoch's. */
 Test(epochs, they_mix_where_nothing_tells_them_apart) {
   need_python();
   const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
   const char *const hows[] = {"for", "while", "progress"};
   for (int i = 0; i < 3; i++) {
-    struct run *result = run_epochs(hows[i], of, i == 0 ? "NCCL_JOIN_EPOCHS=mix" : NULL);
+    struct run *result = run_epochs(hows[i], of, i == 0 ? NULL : WAIT);
     char *lines = lines_of(result, 1);
     cr_expect(strstr(lines, "sum 0 2 0.5 2\n") != NULL, "%s", lines);
     free(lines);
@@ -200,7 +202,7 @@ Test(epochs, even_ones_are_left_alone) {
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
   const char *const hows[] = {"for", "list", "while", "progress"};
   for (int i = 0; i < 4; i++) {
-    struct run *result = run_epochs(hows[i], of, "NCCL_JOIN_DEBUG=INFO");
+    struct run *result = run_epochs(hows[i], of, WAIT " NCCL_JOIN_DEBUG=INFO");
     check_epochs(result, of);
     cr_expect(!run_says(result, "has joined"), "%s: %s", hows[i], result->errors);
     run_free(result);

@@ -204,7 +204,7 @@ def epochs(how, words, even=False):
     """All gradients are those of their epoch, and nothing is a guess."""
 
     def act(stack, environment):
-        result = check(stack.with_join.run([SCRIPTS / "epochs.py", how, words], words.split("/")[0].count(",") + 1, environment, 100), words)
+        result = check(stack.with_join.run([SCRIPTS / "epochs.py", how, words], words.split("/")[0].count(",") + 1, {**environment, "NCCL_JOIN_EPOCHS": "wait"}, 100), words)
         for epoch, lengths in enumerate(words.split("/")):
             for rank, n in enumerate(lengths.split(",")):
                 must_say(result, rf"RESULT {rank} {epoch} {int(n) + 100 * (how == 'every' and epoch % 2)}(?!\d)")

@@ -19,7 +19,8 @@ static const char question[] =
     "import sys\n"
     "def told(e):\n"
     "  if not isinstance(e, BaseException) or isinstance(e, (StopIteration, StopAsyncIteration, "
-    "GeneratorExit)) or isinstance(e, SystemExit) and e.code in (None, 0): return ''\n"
+    "GeneratorExit)) or type(e).__name__ == 'CancelledError' or isinstance(e, SystemExit) and "
+    "e.code in (None, 0): return ''\n"
     "  t, at = e.__traceback__, ''\n"
     "  while t:\n"
     "    file = t.tb_frame.f_code.co_filename\n"
@@ -37,22 +38,25 @@ static const char question[] =
 
 /* The thread has a chain of what it deals with (exc_info), an item for each generator and one for
  * all else, whose first word is the exception, None or NULL. */
-static bool deals_with_exception(const struct python_layout *layout) {
+uint64_t python_exception_at(void) {
+  const struct python_layout *layout = python_layout();
+  if (layout == NULL)
+    return 0;
   uint64_t state = (uint64_t)layout->thread_state();
   uint64_t item = state == 0 ? 0 : python_memory_word(state + layout->at.state_exceptions);
   for (int i = 0; i < ITEMS_MAX && item != 0; i++) {
     uint64_t exception = python_memory_word(item);
     if (exception != 0 && exception != layout->none)
-      return true;
+      return exception;
     item = python_memory_word(item + layout->at.exceptions_previous);
   }
-  return false;
+  return 0;
 }
 
 bool python_exception(char *text, size_t size, bool at_end) {
   char asked[PYTHON_RUN_SIZE];
   const struct python_layout *layout = python_layout();
-  if (layout == NULL || (!at_end && !deals_with_exception(layout)))
+  if (layout == NULL || (!at_end && python_exception_at() == 0))
     return false;
   unsigned long thread = (unsigned long)pthread_self();
   snprintf(asked, sizeof asked, question, thread, thread);

@@ -119,6 +119,10 @@ bool python_run(const char *text, unsigned milliseconds);
  * the final 0. */
 bool python_ask(const char *text, char *answer, size_t size, unsigned milliseconds);
 
+/* The address of the exception that the calling thread deals with, or, before Python 3.11, of its type; 0: none,
+ * or that is not known. Another one may have it later. Some microseconds, and no GIL is needed. */
+uint64_t python_exception_at(void);
+
 /* exception_is_under_way of exceptions.h, as far as it is of Python (python_exception.c). */
 bool python_exception(char *text, size_t size, bool at_end);
 

@@ -2,7 +2,7 @@
 """Sums until its data ends or it fails, and cleans up: failing.py HOW LENGTHS
 
 HOW: finally, with, atexit, except, exit (with a status, in a finally), barrier (a last sum in a finally); data: what raises says that there is no more data, and
-is handled first; iterator: it is StopIteration. Ranks whose length is below that of the others raise."""
+is handled first; iterator: it is StopIteration; older: all is done while another one is handled. Ranks whose length is below that of the others raise."""
 
 import atexit
 import contextlib
@@ -55,6 +55,13 @@ elif how in ("except", "iterator"):
     except (Failure, StopIteration):
         ends()
     else:
+        ends()
+elif how == "older":
+    try:
+        raise ImportError
+    except ImportError:
+        with contextlib.suppress(Failure):
+            train()
         ends()
 elif how == "data":
     with contextlib.suppress(Failure):
