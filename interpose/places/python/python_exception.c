@@ -13,7 +13,8 @@ enum { PATIENCE_MS = 200, ITEMS_MAX = 1024 };
 
 /* A thread without frames, as PyTorch's for the end of a process group, is asked for by one that
  * waits for it: the main thread. That does not live any more for Python once functions of atexit
- * run: whatever has ended the program has been printed by then, and left in sys. A traceback's last
+ * run, as far as its module threading is there to say so: whatever has ended the program has been printed by
+ * then, and left in sys. A traceback's last
  * frame outside of installed packages says where. Before 3.11 the answer is a tuple. */
 static const char question[] =
     "import sys\n"
@@ -30,10 +31,10 @@ static const char question[] =
     "  return ascii(type(e).__name__ + at)[1:-1]\n"
     "frames, threads = sys._current_frames(), sys.modules.get('threading')\n"
     "main = threads.main_thread() if threads else None\n"
-    "thread = %lu if %lu in frames else main.ident if main else 0\n"
+    "thread = %lu if %lu in frames else main.ident if main else min(frames, default=0)\n"
     "e = getattr(sys, '_current_exceptions', dict)().get(thread)\n"
     "answer = told(e[1] if isinstance(e, tuple) else e)\n"
-    "if not answer and main and not main.is_alive() and not hasattr(sys, 'ps1'):\n"
+    "if not answer and not (main and main.is_alive()) and not hasattr(sys, 'ps1'):\n"
     "  answer = told(getattr(sys, 'last_exc', None) or getattr(sys, 'last_value', None))\n";
 
 /* The thread has a chain of what it deals with (exc_info), an item for each generator and one for

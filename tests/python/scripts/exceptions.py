@@ -163,8 +163,14 @@ def nothing_is_kept():
 def at_the_end():
     """A program of its own: what it says while functions of atexit run."""
     for last, name in (('raise OwnError', 'OwnError'), ('pass', None), ('sys.exit(3)', None), ('sys.exit()', None)):
-        text = '''if True:
-        import atexit, ctypes, sys, threading
+        check_end(last, name, 'import threading')
+        check_end(last, name, 'sys.modules.pop("threading", None)')
+
+
+def check_end(last, name, before):
+    text = '''if True:
+        import atexit, ctypes, sys
+        %s
         class OwnError(Exception): pass
         probe = ctypes.CDLL(sys.argv[1])
         def say():
@@ -172,10 +178,10 @@ def at_the_end():
             print(text.value.decode() if probe.probe_exception(text, 100, True) else None)
         atexit.register(say)
         say()
-        %s''' % last
-        run = subprocess.run([sys.executable, '-c', text, os.path.abspath(sys.argv[1])], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        lines = run.stdout.decode().split('\n')
-        expect(lines[0] == 'None' and lines[1].split()[0] == str(name), '%s: %s' % (last, lines))
+        %s''' % (before, last)
+    run = subprocess.run([sys.executable, '-c', text, os.path.abspath(sys.argv[1])], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    lines = run.stdout.decode().split('\n')
+    expect(lines[0] == 'None' and lines[1].split()[0] == str(name), '%s: %s' % (last, lines))
 
 
 for check in (in_all_handlers, in_with, in_generator, what_ends_by_design, in_another_thread, what_is_said, nothing_is_kept, at_the_end):
