@@ -79,7 +79,8 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "mix", epochs_words, 0, 0, NULL,
      "where a rank begins another round of the outermost loop of its Python program, and nothing "
      "that all ranks come to is between the two: mix goes on, as without nccl-join; wait waits for "
-     "all ranks, so that their epochs do not mix (docs/places.md)"},
+     "all ranks, so that their epochs do not mix, as far as that loop says its rounds "
+     "(docs/places.md says when)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",
      "warn once when a rank has joined for longer than this; 0: never"},

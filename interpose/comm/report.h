@@ -74,6 +74,9 @@ void report_refused(const struct endpoint *end, struct unit wanted);
 /* The rank is to answer others while an exception is under way: `wanted` is what it has come to. */
 void report_exception(const struct endpoint *end, struct unit wanted, const char *exception);
 
+/* NCCL_JOIN_EPOCHS=wait does not hold where the rank begins a round: not all ranks count them alike. Said once. */
+void report_not_counted(const struct endpoint *end, const char *place);
+
 /* All ranks stop, because the first one has left: what this one wanted. */
 void report_stop(struct endpoint *end, struct unit wanted);
 

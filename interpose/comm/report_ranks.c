@@ -14,6 +14,18 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
   return unit_describe(unit, text, DESCRIPTION);
 }
 
+void report_not_counted(const struct endpoint *end, const char *place) {
+  char at[PLACE_TEXT_MAX + 8];
+  log_once_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "NCCL_JOIN_EPOCHS=wait: rank %u begins another round of the outermost loop%s, but "
+              "not all ranks "
+              "have been seen to count its rounds alike (one goes over something else than a range "
+              "or a list, such as a "
+              "progress bar, or had nothing to do in the first round): epochs may mix. Call "
+              "nccl_join_leave after each",
+              end->team->plane->rank, report_at(place, at));
+}
+
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {
   size_t length = 0;
   while (place[length] >= ' ' && place[length] < 127)
