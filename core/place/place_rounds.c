@@ -115,28 +115,36 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
   return loops < 2 ? TURN_UNKNOWN : turn;
 }
 
-/* The outermost loop, if that says how many rounds it has, and they are few; nnodes: it does not, or there may
- * be others around it. */
-static uint32_t loop_of_epochs(const struct place *place) {
-  uint32_t number = number_at(place->rounds, 0), total = total_at(place->rounds, 0);
+struct place_round place_epoch(place_rounds_t rounds) {
+  uint32_t number = number_at(rounds, 0), total = total_at(rounds, 0);
+  if (number == 0 || number == NUMBER || total <= 1 || total - 1 > PLACE_EPOCHS_MAX)
+    return (struct place_round){0, 0};
+  return (struct place_round){number, total - 1};
+}
+
+/* nnodes: there is none, or there may be others around it. */
+static uint32_t outermost_loop(const struct place *place) {
   for (uint32_t i = 0; i < place->nnodes; i++) {
     uint32_t flags = place->nodes[i].flags;
     if ((flags & PLACE_OPAQUE) || ((flags & PLACE_LOOP) && !(flags & PLACE_ORDERED)))
       break;
     if (flags & PLACE_LOOP)
-      return number != 0 && number != NUMBER && total > 1 && total - 1 <= PLACE_EPOCHS_MAX
-                 ? i
-                 : place->nnodes;
+      return i;
   }
   return place->nnodes;
 }
 
+bool place_is_of_epochs(const struct place *place) {
+  uint32_t loop = outermost_loop(place);
+  return loop < place->nnodes && rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
+}
+
 bool place_round_begins(const struct place *place, struct place_begin *begin) {
-  uint32_t loop = loop_of_epochs(place), id = 1;
-  if (loop >= place->nnodes || loop + 1 >= PLACE_NODES_MAX)
+  uint32_t loop = outermost_loop(place), id = 1;
+  begin->number = place_epoch(place->rounds).number;
+  if (begin->number == 0 || loop >= place->nnodes || loop + 1 >= PLACE_NODES_MAX)
     return false;
-  begin->number = number_at(place->rounds, 0);
-  begin->comes = rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
+  begin->comes = place_is_of_epochs(place);
   begin->place = (struct place){.nnodes = loop + 2, .rounds = place_rounds_only(place->rounds, 1)};
   for (uint32_t i = 0; i <= loop; i++) {
     begin->place.nodes[i] = place->nodes[i];

@@ -56,6 +56,7 @@ enum early_exit {
 
 /* Whether epochs of ranks may mix where nothing is between them. */
 enum epochs_policy {
+  EPOCHS_WARN, /* they do, and a WARN says so */
   EPOCHS_MIX,
   EPOCHS_WAIT, /* a rank that begins another waits until all have */
 };

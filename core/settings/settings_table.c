@@ -11,7 +11,8 @@ static const struct word switch_words[] = {{"1", true}, {"0", false}, {NULL, 0}}
 static const struct word early_exit_words[] = {
     {"join", EARLY_EXIT_JOIN}, {"throw", EARLY_EXIT_THROW}, {NULL, 0}};
 static const struct word unsure_words[] = {{"warn", UNSURE_WARN}, {"stop", UNSURE_STOP}, {NULL, 0}};
-static const struct word epochs_words[] = {{"mix", EPOCHS_MIX}, {"wait", EPOCHS_WAIT}, {NULL, 0}};
+static const struct word epochs_words[] = {
+    {"warn", EPOCHS_WARN}, {"mix", EPOCHS_MIX}, {"wait", EPOCHS_WAIT}, {NULL, 0}};
 static const struct word divisor_words[] = {{"initial", DIVISOR_INITIAL},
                                             {"active", DIVISOR_ACTIVE},
                                             {"active-sum", DIVISOR_ACTIVE_SUM},
@@ -76,11 +77,13 @@ const struct setting settings_table[] = {
      "where nothing tells which of two collectives goes first, or whether they are one "
      "(docs/places.md says when): warn chooses and says so; stop ends the job with an error "
      "instead"},
-    {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "mix", epochs_words, 0, 0, NULL,
+    {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "warn", epochs_words, 0, 0, NULL,
      "where a rank begins another round of the outermost loop of its Python program, and nothing "
-     "that all ranks come to is between the two: mix goes on, as without nccl-join; wait waits for "
-     "all ranks, so that their epochs do not mix, as far as that loop says its rounds "
-     "(docs/places.md says when)"},
+     "that all ranks come to is between the two: mix goes on, as without nccl-join; warn does, "
+     "too, "
+     "and says so if ranks have begun it at different collectives; wait waits for all ranks, so "
+     "that their epochs do not mix; as far as that loop says its rounds (docs/places.md says "
+     "when)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",
      "warn once when a rank has joined for longer than this; 0: never"},

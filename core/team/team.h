@@ -326,6 +326,11 @@ void team_look_for_the_dead(struct team *team);
  * says so in its place. */
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
+/* The rank's next unit, which it has not claimed yet, is the first one in another round of the outermost loop around it
+ * (place_epoch, place_is_of_epochs): it is claimed, and not committed, so that all see where the round begins. */
+void team_begin_round(struct team *team, uint32_t number);
+bool team_begins_round(const struct team *team);
+
 /* Whether all ranks have once said the same round where they claimed one unit in the loop whose rounds begin
  * there (place_round_begins): none of them goes over something else, or over what cannot be read. */
 bool team_counts_rounds(const struct team *team, const struct place *begin);

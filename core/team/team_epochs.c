@@ -1,5 +1,7 @@
 /* Whether ranks are in step: in the same round of the outermost loop of their program (team.h).
  *
+ * Some loops say it themselves (place_rounds.h): a rank says where it began its round.
+ *
  * A point that each round comes to once is a clock of rounds: each rank counts how often it has
  * issued it for real, and says so where it claims it. Ranks that guessed wrong once, and are a
  * round apart from then on, are told by it.
@@ -62,6 +64,68 @@ uint32_t team_epoch(struct team *team) {
   if (team->claim.clock == CLOCK_UNKNOWN)
     team->claim.clock = fits_other_counts(team, known) ? CLOCK_FITS : CLOCK_NONE;
   return team->claim.clock == CLOCK_FITS ? known->epochs + 1 : 0;
+}
+
+void team_begin_round(struct team *team, uint32_t number) {
+  team->places.begins = plane_is_mixed(team->shared) ? 0 : number;
+}
+
+bool team_begins_round(const struct team *team) {
+  return team->places.begins != 0;
+}
+
+void team_round_begun(struct team *team) {
+  struct team_places *places = &team->places;
+  if (places->begins == 0)
+    return;
+  places->begun_round = places->begins;
+  places->begun_place = team->claim.own_place.id;
+  places->begun = (uint32_t)team->head + 1;
+  places->begins = 0;
+}
+
+/* Whether the round that begins here is not the other rank's, as its last claim says: it claims the same here in an earlier
+ * one, or has begun this one, or a later one, elsewhere. begun: where; index plus one, 0: not known. */
+static bool is_in_another(const struct team *team, uint32_t rank, struct place_round *round,
+                          uint32_t *begun) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  struct place_round own = place_epoch(team->claim.own_place.rounds);
+  struct log_claim claim;
+  uint64_t index;
+  if (!log_last_claim(log, &index, &claim) || claim.hash != team->claim.hash)
+    return false;
+  *round = place_epoch(claim.rounds);
+  bool is_issued = log_passed(log) > index && (log_flags(log, index) & ENTRY_REAL);
+  *begun = claim.begun != LOG_BEGUN_HERE ? claim.begun : is_issued ? (uint32_t)index + 1 : 0;
+  if (round->total != own.total || round->number < own.number)
+    return round->total == own.total && index == team->head;
+  return round->number > own.number || (*begun != 0 && *begun != (uint32_t)team->head + 1);
+}
+
+bool team_doubt_round(struct team *team) {
+  struct place_round round = {0, 0};
+  uint32_t rank = 0, begun = 0;
+  if (team->places.begins == 0 || team->owner.may_mix || team->claim.hash != team->claim.own_hash)
+    return false;
+  while (rank < team->plane->nranks &&
+         (rank == team->plane->rank || !is_in_another(team, rank, &round, &begun)))
+    rank++;
+  if (rank == team->plane->nranks)
+    return false;
+  bool told = plane_say_mixed(team->shared);
+  team->telling.guessed |= !told;
+  team->telling.guess = (struct team_guess){
+      .kind = GUESS_MIXED,
+      .rank = team->plane->rank,
+      .other = rank,
+      .round = place_epoch(team->claim.own_place.rounds).number,
+      .other_round = round.number,
+      .begun = team->head,
+      .other_begun =
+          begun == 0 ? 0 : team->head + (uint64_t)(int64_t)(int32_t)(begun - (uint32_t)team->head),
+      .member = team->claim.unit.members[0]};
+  team_copy_text(team->telling.guess.place, &team->claim.own_place);
+  return true;
 }
 
 bool team_counts_rounds(const struct team *team, const struct place *begin) {

@@ -49,6 +49,7 @@ enum guess_kind {
   GUESS_COPY,   /* ... has not, though a compiler may have made two calls of one */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
+  GUESS_MIXED,  /* none: the ranks are not in the same round of their outermost loop */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
   GUESS_BEHIND, /* the other rank has left a loop to send or receive, and waits until this one has */
   GUESS_BESIDE, /* ... and does not wait */
@@ -57,7 +58,11 @@ enum guess_kind {
 struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
-  uint32_t epochs;      /* GUESS_EPOCH: how many the other is ahead */
+  uint32_t epochs; /* GUESS_EPOCH: how many the other is ahead */
+  /* GUESS_MIXED: in which rounds the ranks are; the index where the one's begins; that, plus one, where the other's has
+   * begun, 0: not known. */
+  uint32_t round, other_round;
+  uint64_t begun, other_begun;
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
 };
@@ -171,7 +176,11 @@ struct team_places {
       run_begin; /* team_runs.c: place with which the innermost loop was gone into; 0: not known */
   uint32_t run;  /* ... and how many units it has had since */
   place_rounds_t
-      rounds;       /* in which this rank stood when it last claimed, or looked before a commit */
+      rounds; /* in which this rank stood when it last claimed, or looked before a commit */
+  uint32_t
+      begins; /* the round of the outermost loop that begins with this rank's next unit; 0: none that is known */
+  /* The last one that began so: where, and the low bits of its index, plus one; 0: none. */
+  uint32_t begun_round, begun_place, begun;
   bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;
@@ -197,6 +206,7 @@ struct team_telling {
 
 /* Questions to the owner of the team, who sets them. */
 struct team_owner {
+  bool may_mix; /* epochs may: GUESS_MIXED is none. The same on all ranks */
   /* Whether a rank that shadows this unit would spoil its result (NULL: never). Must be the same
    * function of the unit and the rank on all ranks. */
   bool (*is_lossy)(void *context, struct unit unit, uint32_t rank);

@@ -86,7 +86,11 @@ struct log_claim {
   uint32_t place;     /* id of the unit's place; 0: not known */
   uint32_t epoch;     /* the how-manieth time the rank comes there (team_epochs.c); 0: not known */
   uint32_t reals;     /* reals when it was made */
+  /* Low bits of an index plus one: where the rank's round of the outermost loop began, if that was at the place of
+   * this unit; 0: elsewhere, or not known. */
+  uint32_t begun;
 };
+#define LOG_BEGUN_HERE UINT32_MAX /* ... it begins where this is issued */
 
 /* The index claimed, plus one; 0: none, or it is being rewritten. */
 static inline uint64_t log_claimed(const struct plane_log *log);
@@ -95,6 +99,11 @@ static inline bool log_claims(const struct plane_log *log, uint64_t index);
 /* What is claimed at an index. False if nothing is, or the claim is just being rewritten: look
  * again. */
 static inline bool log_read_claim(const struct plane_log *log, uint64_t index,
+                                  struct log_claim *claim);
+
+/* The last claim of the rank, which it may have passed since, and its index. False: it has made none, or is just
+ * making one. */
+static inline bool log_last_claim(const struct plane_log *log, uint64_t *index,
                                   struct log_claim *claim);
 
 /* Takes away what is claimed, and writes something else. Releases: whoever sees a new field sees
@@ -254,6 +263,9 @@ static inline uint32_t plane_bell(const struct plane *plane);
 
 /* Of all ranks that settle an index by guess one tells of it: whether this one is not to. */
 static inline bool plane_is_told(struct plane_team *shared, uint64_t index);
+/* Whether a rank of this machine has said that epochs mix; plane_say_mixed: says so, and returns whether one had. */
+static inline bool plane_is_mixed(const struct plane_team *shared);
+static inline bool plane_say_mixed(struct plane_team *shared);
 /* The last one that a rank has told of, plus one; 0: none. */
 static inline uint64_t plane_last_told(const struct plane_team *shared);
 

@@ -122,8 +122,16 @@ static inline bool log_read_claim(const struct plane_log *log, uint64_t index,
       .place = WORD_ACQUIRE(log->claim_place),
       .epoch = WORD_ACQUIRE(log->claim_epoch),
       .reals = WORD_ACQUIRE(log->claim_reals),
+      .begun = WORD_ACQUIRE(log->claim_begun),
   };
   return log_claims(log, index);
+}
+
+static inline bool log_last_claim(const struct plane_log *log, uint64_t *index,
+                                  struct log_claim *claim) {
+  uint64_t claimed = log_claimed(log);
+  *index = claimed - 1;
+  return claimed != 0 && log_read_claim(log, *index, claim);
 }
 
 static inline void log_write_claim(struct plane_log *own, const struct log_claim *claim) {
@@ -137,6 +145,7 @@ static inline void log_write_claim(struct plane_log *own, const struct log_claim
   WORD_RELEASE(own->claim_place, claim->place);
   WORD_RELEASE(own->claim_epoch, claim->epoch);
   WORD_RELEASE(own->claim_reals, claim->reals);
+  WORD_RELEASE(own->claim_begun, claim->begun);
   WORD_RELEASE(own->claim_last_real, claim->last_real);
 }
 
@@ -410,6 +419,14 @@ static inline bool plane_is_told(struct plane_team *shared, uint64_t index) {
     if (atomic_compare_exchange_weak(&shared->told, &told, index + 1))
       return false;
   return true;
+}
+
+static inline bool plane_is_mixed(const struct plane_team *shared) {
+  return WORD_LOAD(shared->mixed) != 0;
+}
+
+static inline bool plane_say_mixed(struct plane_team *shared) {
+  return atomic_exchange(&shared->mixed, 1) != 0;
 }
 
 static inline uint64_t plane_last_told(const struct plane_team *shared) {

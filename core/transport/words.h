@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 32u
+#define PLANE_VERSION 33u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
@@ -88,6 +88,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t claim_reals;
   _Atomic uint32_t claim_place;
   _Atomic uint32_t claim_epoch;
+  _Atomic uint32_t claim_begun;
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state, LOG_DIED or LOG_FOLLOWED */
@@ -136,6 +137,7 @@ struct plane_team {
   _Atomic uint32_t point_to_point; /* enum posting */
   _Atomic uint32_t apart;          /* 1: ranks do not agree on anything any more */
   _Atomic uint64_t told;           /* index after the last settlement by guess that was told of */
+  _Atomic uint32_t mixed;          /* 1: it has been told that epochs of ranks mix */
   _Atomic uint32_t napping;        /* 1: some rank may sleep that wakes itself */
 };
 #define PLANE_WAITING UINT64_C(1)

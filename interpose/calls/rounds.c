@@ -1,4 +1,4 @@
-/* Waiting where a round begins (rounds.h). */
+/* Where a round begins (rounds.h). */
 #include "interpose/calls/rounds.h"
 
 #include <stdlib.h>
@@ -12,15 +12,23 @@
 /* Where a rank was last in a team, as its endpoint keeps it: a word. */
 #define VISIT_EACH (UINT32_C(1) << 31)
 
+/* Of a loop so many rounds, and one of as many then. */
+enum { TOLD_EACH = 64 };
+
 static uint64_t word_of(const struct places_round *round) {
   return (uint64_t)round->loop << 32 | round->number | (round->each ? VISIT_EACH : 0);
+}
+
+/* Whether the others are to hear of it: to say where a round begins is a claim. */
+static bool is_told(uint32_t number) {
+  return join_settings()->epochs == EPOCHS_WAIT || number <= TOLD_EACH || number % TOLD_EACH == 0;
 }
 
 /* Whether a rank has to wait before it comes to `now`. last: the word. */
 static bool is_due(uint64_t last, const struct places_round *now) {
   uint32_t number = (uint32_t)last & ~VISIT_EACH;
   bool each = ((uint32_t)last & VISIT_EACH) != 0;
-  if (now->loop == 0 || !now->comes)
+  if (now->loop == 0 || !now->comes || !is_told(now->number))
     return false;
   if ((uint32_t)(last >> 32) != now->loop || now->number < number)
     return now->number > 1; /* others may be in earlier ones */
@@ -28,13 +36,14 @@ static bool is_due(uint64_t last, const struct places_round *now) {
 }
 
 static bool rounds_are_on(void) {
-  return join_settings()->epochs == EPOCHS_WAIT && places_are_on();
+  return join_settings()->epochs != EPOCHS_MIX && places_are_on();
 }
 
 bool rounds_are_due(ncclComm_t handle) {
-  struct communicator *comm = rounds_are_on() ? communicator_find(handle) : NULL;
   struct places_round now;
-  if (comm == NULL || !places_round(&now))
+  struct communicator *comm =
+      rounds_are_on() && places_round(&now) ? communicator_find(handle) : NULL;
+  if (comm == NULL)
     return false;
   bool due = is_due(atomic_load(&comm->end->visit), &now);
   if (!due)
@@ -53,6 +62,8 @@ static bool begins_round(const struct call *call, const struct places_round *now
       return false;
   bool due = is_due(atomic_load(&comm->end->visit), now);
   atomic_store(&comm->end->visit, word_of(now));
+  if (due)
+    atomic_store(&comm->end->begins, now->number);
   return due;
 }
 
@@ -60,7 +71,8 @@ static bool begins_round(const struct call *call, const struct places_round *now
 static ncclResult_t wait_for_round(struct request *requests, uint32_t nrequests) {
   struct place place;
   struct place_begin begin;
-  if (nrequests == 0 || !places_describe(&place) || !place_round_begins(&place, &begin))
+  if (nrequests == 0 || join_settings()->epochs != EPOCHS_WAIT || !places_describe(&place) ||
+      !place_round_begins(&place, &begin))
     return ncclSuccess;
   const struct member mark = round_member(begin.place.id, begin.number);
   for (uint32_t i = 0; i < nrequests; i++) {

@@ -1,14 +1,17 @@
-/* Epochs with nothing between them (NCCL_JOIN_EPOCHS=wait).
+/* Epochs with nothing between them (NCCL_JOIN_EPOCHS).
  *
  * A rank without further data begins the next epoch, and its calls look like those of the epoch
  * before, which its peers may still be in. If anything that all ranks come to is between the two, it waits
  * there. If nothing is, the loops of a Python program say that a round of the outermost one begins
- * (core/place/place_rounds.h), and before the rank's first call in it stands what the program does
- * not have: a mark at the beginning of the round, as a place of the program, which all ranks claim. It is
- * claimed unless the rank's last call was in the round before, at a place to which each round comes once.
+ * (core/place/place_rounds.h): unless the rank's last call was in the round before, at a place to which each round
+ * comes once.
  *
- * A rank that has no call in a round has no mark there: it follows those that have. One whose calls come by a
- * condition has none either, as each rank may have rounds of its own (`if (item % world != rank)
+ * warn: the rank claims its first call in the round, and does not only commit it, so that its peers see where it has begun
+ * (team_begin_round).
+ * wait: before that call stands what the program does not have: a mark at the beginning of the round, as a place of the
+ * program, which all ranks claim. A rank that has no call in a round has no mark there: it follows those that have.
+ *
+ * One whose calls come by a condition begins no round, as each rank may have rounds of its own (`if (item % world != rank)
  * continue`).
  */
 #ifndef NCCL_JOIN_INTERPOSE_ROUNDS_H
@@ -21,11 +24,11 @@
 
 #include "interpose/comm/call.h"
 
-/* Whether the call that places_called has been told of begins a round in which its rank has to wait, in the team of the
- * communicator, before it is committed; takes note of it if not. Microseconds, if the setting is on. */
+/* Whether the call that places_called has been told of begins a round, in the team of the communicator, so that it may not
+ * be committed at once; takes note of it if not. Some 30 ns, as places_round. */
 bool rounds_are_due(ncclComm_t handle);
 
-/* Before calls are issued, of one or several of the thread's ranks: waits in the teams of those that begin a round, in
+/* Before calls are issued, of one or several of the thread's ranks: says so of those that begin a round, or waits in their teams, in
  * all at once, as peers of one may be others. Returns ncclSuccess, or the error with which the calls are to return, without
  * having been issued. Not inside of a transaction. */
 ncclResult_t rounds_begin(const struct call *calls, size_t ncalls);

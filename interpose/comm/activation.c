@@ -166,6 +166,7 @@ struct endpoint *endpoint_create(struct attachment *attachment, struct plane *pl
     return NULL;
   }
   memcpy(end->identities, identities, plane->nranks * sizeof(uint64_t));
+  end->team->owner.may_mix = join_settings()->epochs == EPOCHS_MIX;
   end->team->owner.is_lossy = lossy_is_spoilt_by;
   end->team->owner.is_lossy_context = end;
   end->team->owner.is_answering = is_poster;

@@ -30,6 +30,10 @@ static void report_unsure(const struct endpoint *end, const char *own) {
   const struct team *team = end->team;
   const struct team_guess *guess = &team->telling.guess;
   char place[PLACE_TEXT_MAX + 8], other[PLACE_TEXT_MAX + 8];
+  if (guess->kind == GUESS_MIXED) {
+    report_mixed(end, guess, true);
+    return;
+  }
   if (guess->kind == GUESS_ORDER || guess->kind == GUESS_BEHIND || guess->kind == GUESS_BESIDE) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
@@ -298,6 +302,8 @@ void report_guess(const struct endpoint *end, struct unit won) {
                 "chose between them. It goes on alone until they are in one epoch again. Call "
                 "nccl_join_leave where a loop ends, so that nothing is to be chosen",
                 guess->rank, place, guess->epochs, guess->other);
+  else if (guess->kind == GUESS_MIXED)
+    report_mixed(end, guess, false);
   else if (guess->kind == GUESS_BLIND)
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,

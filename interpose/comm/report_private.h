@@ -18,6 +18,9 @@ const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]);
  * collectives. report_joined.c. */
 void report_joined(struct endpoint *end, struct unit unit);
 
+/* A guess of kind GUESS_MIXED. stops: the rank does. report_ranks.c. */
+void report_mixed(const struct endpoint *end, const struct team_guess *guess, bool stops);
+
 /* ", killed by signal 9 (SIGKILL: ...) after allreduce(...) at train.py:41": how a rank that has
  * failed has ended and, if `entered`, what it did last. entered: the caller has entered the
  * endpoint. */

@@ -76,7 +76,8 @@ static uint32_t request_flags(const struct request *request) {
 
 static bool request_commits(struct request *request) {
   struct endpoint *end = request->end;
-  return overlap_may_commit(end->overlap, end->team) && team_commit(end->team, request->unit);
+  return !team_begins_round(end->team) && overlap_may_commit(end->overlap, end->team) &&
+         team_commit(end->team, request->unit);
 }
 
 static void request_committed(struct request *request) {
@@ -96,8 +97,11 @@ void request_begin(struct request *request) {
     outcome_aside(request);
     return;
   }
+  uint32_t begins;
   bool meets = request_stops_early(request) && team_must_meet(end->team);
   end->stopped = false;
+  if (request->place == NULL && (begins = atomic_exchange(&end->begins, 0)) != 0)
+    team_begin_round(end->team, begins);
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
   request->notice = request_only_leaves(request) ? ncclSuccess : wait_notice(end);

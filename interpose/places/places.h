@@ -120,8 +120,8 @@ struct places_round {
   bool each;       /* place_is_of_each_epoch */
 };
 
-/* Of the call of places_called, once places_here has been asked. False: its place is not known. 1 to 4
- * microseconds where the place has been asked for lately; of an engine's thread none where that has not looked
+/* Of the call of places_called, once places_here has been asked. False: its place is not known, or there is no Python. Some 30 ns
+ * where the place has been asked for lately; of an engine's thread none where that has not looked
  * again who waits for it; otherwise as places_describe. In places_rounds.c. */
 bool places_round(struct places_round *round);
 

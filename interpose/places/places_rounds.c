@@ -82,7 +82,7 @@ static bool read_again(struct kept *kept_one) {
 }
 
 bool places_round(struct places_round *round) {
-  uint32_t id = places_current();
+  uint32_t id = python_is_present() ? places_current() : 0;
   struct kept *of = id == 0 ? NULL : find_kept(id);
   if (of == NULL || ((of->id != id || !read_again(of)) && !look_at_place(of, id)))
     return false;

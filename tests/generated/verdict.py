@@ -286,7 +286,7 @@ def judge(spec, result, reference=None):
     warned = any(warnings(spec, rank) for rank in ranks)
     if (spec["even"] or not wrong) and warned:
         found["warned"] = 1
-    if not warned and not spec["even"] and ("split" in found or others and has_ends(spec)):
+    if not warned and not spec["even"] and ("split" in found or others):
         found["unmet"] = found.get("split", 0) + others  # without a word
     if spec["even"]:
         apart = deviations(spec, ranks, meetings)

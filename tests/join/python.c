@@ -158,11 +158,17 @@ static struct run *run_epochs(const char *how, const struct epoch_lengths *epoch
                      epochs[i].n[0], epochs[i].n[1], epochs[i].ends ? "+" : "");
   struct run *result = run(&(struct launch){
       .nranks = 2, .program = program, .options = options, .environment = environment});
-  cr_assert(!result->timed_out && result->status == 0, "%s\n%s%s", options, result->output,
-            result->errors);
-  bool alike = strcmp(how, "progress") != 0;
-  cr_assert_eq(run_says(result, "count its rounds alike"), !alike, "%s", result->errors);
-  cr_assert(!run_says(result, "WARN") || !alike, "%s", result->errors);
+  cr_assert(!result->timed_out, "%s\n%s%s", options, result->output, result->errors);
+  return result;
+}
+
+/* Those that end well, with a WARN that says this, or NULL: without one. */
+static struct run *run_epochs_well(const char *how, const struct epoch_lengths *epochs,
+                                   const char *environment, const char *warning) {
+  struct run *result = run_epochs(how, epochs, environment);
+  cr_assert(result->status == 0, "%s%s", result->output, result->errors);
+  cr_assert_eq(run_says(result, "WARN"), warning != NULL, "%s", result->errors);
+  cr_assert(warning == NULL || run_says(result, warning), "%s", result->errors);
   return result;
 }
 
@@ -177,20 +183,28 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
   };
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (int list = 0; list < 2; list++) {
-      struct run *result = run_epochs(list ? "list" : "for", of[i], WAIT);
+      struct run *result = run_epochs_well(list ? "list" : "for", of[i], WAIT, NULL);
       check_epochs(result, of[i]);
       run_free(result);
     }
 }
 
 /* Nothing says where they begin, on one rank or on both, or that has not been asked for: the third batch of
- * rank 1 meets the next epoch's. */
+ * rank 1 meets the next epoch's. Said where it is seen, unless it is wanted. */
 Test(epochs, they_mix_where_nothing_tells_them_apart) {
   need_python();
   const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
-  const char *const hows[] = {"for", "while", "progress"};
-  for (int i = 0; i < 3; i++) {
-    struct run *result = run_epochs(hows[i], of, i == 0 ? NULL : WAIT);
+  const struct {
+    const char *how, *environment, *warning;
+  } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
+               {"list", NULL, "they mix, as without nccl-join"},
+               {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
+               {"while", NULL, NULL},
+               {"while", WAIT, NULL},
+               {"progress", NULL, NULL},
+               {"progress", WAIT, "count its rounds alike"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct run *result = run_epochs_well(cases[i].how, of, cases[i].environment, cases[i].warning);
     char *lines = lines_of(result, 1);
     cr_expect(strstr(lines, "sum 0 2 0.5 2\n") != NULL, "%s", lines);
     free(lines);
@@ -198,15 +212,29 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
   }
 }
 
+Test(epochs, the_job_stops_where_it_is_seen_that_they_mix) {
+  need_python();
+  const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
+  struct run *result = run_epochs("for", of, "NCCL_JOIN_UNSURE=stop");
+  cr_expect(result->status != 0);
+  cr_expect(run_says(result, "the rank stops (NCCL_JOIN_UNSURE=stop)"), "%s", result->errors);
+  run_free(result);
+  result = run_epochs_well("for", of, "NCCL_JOIN_UNSURE=stop NCCL_JOIN_EPOCHS=mix", NULL);
+  run_free(result);
+}
+
 Test(epochs, even_ones_are_left_alone) {
   need_python();
   const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
   const char *const hows[] = {"for", "list", "while", "progress"};
-  for (int i = 0; i < 4; i++) {
-    struct run *result = run_epochs(hows[i], of, WAIT " NCCL_JOIN_DEBUG=INFO");
+  for (int i = 0; i < 8; i++) {
+    const char *how = hows[i / 2];
+    const char *warning = i % 2 && strcmp(how, "progress") == 0 ? "count its rounds alike" : NULL;
+    struct run *result = run_epochs_well(
+        how, of, i % 2 ? WAIT " NCCL_JOIN_DEBUG=INFO" : "NCCL_JOIN_DEBUG=INFO", warning);
     check_epochs(result, of);
-    cr_expect(!run_says(result, "has joined"), "%s: %s", hows[i], result->errors);
+    cr_expect(!run_says(result, "has joined"), "%s: %s", how, result->errors);
     run_free(result);
   }
 }

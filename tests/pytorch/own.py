@@ -218,6 +218,22 @@ def epochs(how, words, even=False):
     return act
 
 
+def epochs_mixed(how, words):
+    """As long as nothing is asked for they mix, and that is told; not where none is uneven."""
+
+    def act(stack, environment):
+        even = all(len(set(lengths.split(","))) == 1 for lengths in words.split("/"))
+        result = check(stack.with_join.run([SCRIPTS / "epochs.py", how, words], words.split("/")[0].count(",") + 1, environment, 100), words)
+        if even:
+            left_alone(result)
+        else:
+            must_say(result, r"NCCL-JOIN WARN rank \d begins round [23] of the outermost loop around .* at .*epochs.py:\d+")
+        if "NCCL-JOIN WARN" in result.output and even:
+            raise Failure("a WARN", result)
+
+    return act
+
+
 def failing(how, words):
     """A rank that fails has not run out of data, as it has in the epoch before; and where nobody wants anything of it, it is left alone."""
 
@@ -272,6 +288,8 @@ def cases():
             for words in ("3,5/5,3/4,4", "2,4/0,3/3,1/2,2", "4,2,6/4,2,7/1,3,5"):
                 yield case(f"{backend}: epochs.py {how} {words}", epochs(how, words), environment)
             yield case(f"{backend}: epochs.py {how}: even", epochs(how, "3,3/2,2/0,0/30,30/1,1", True), environment)
+        for how, words in (("plain", "3,5/5,3/4,4"), ("function", "4,2,6/4,2,7/1,3,5"), ("accumulate", "2,4/3,1/2,2"), ("plain", "3,3/2,2/0,0/30,30/1,1"), ("function", "3,3/2,2/1,1")):
+            yield case(f"{backend}: epochs.py {how} {words}: mixed", epochs_mixed(how, words), environment)
         for how, words in (("finally", "2,4"), ("with", "5,3,5"), ("atexit", "4,2"), ("all", "3,3")):
             yield case(f"{backend}: failing.py {how} {words}", failing(how, words), environment)
         for how in CAME:

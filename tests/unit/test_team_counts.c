@@ -1,5 +1,5 @@
 /* Whether all ranks count the rounds of a loop alike: what a rank asks before it waits where a round begins
- * (interpose/calls/rounds.h). */
+ * (interpose/calls/rounds.h). And whether they have begun them alike. */
 #include <criterion/criterion.h>
 
 #include "core/place/place_rounds.h"
@@ -76,4 +76,125 @@ Test(team_counts, who_follows_knows_as_well) {
     claim_in_round(rank, HEAD, 1, 3);
   expect_verdict(0, TEAM_REAL);
   cr_expect(counts());
+}
+
+/* ---- where they begin ---- */
+
+/* All are in the first round. */
+static void start_counting(void) {
+  quartet_start();
+  issue_in_round(1, 3);
+}
+
+TestSuite(team_mixed, .init = start_counting, .fini = quartet_stop);
+
+/* Each claims HEAD in a round, 0: that of before, and 10 more: it begins there. */
+static void issue_in(const uint32_t rounds[RANKS]) {
+  static uint32_t last[RANKS] = {1, 1, 1, 1};
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    uint32_t round = rounds[rank] % 10;
+    last[rank] = round != 0 ? round : last[rank];
+    if (rounds[rank] > 10)
+      team_begin_round(quartet[rank], round);
+    claim_in_round(rank, HEAD, last[rank], 3);
+  }
+  expect_all_real();
+}
+
+/* How many ranks have told that rounds mix, and of what: each of that which it has begun itself. */
+static void expect_told(uint32_t times, struct team_guess expected) {
+  uint32_t told = 0;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    const struct team_guess *guess = &quartet[rank]->telling.guess;
+    if (!quartet[rank]->telling.guessed || guess->kind != GUESS_MIXED)
+      continue;
+    told++;
+    cr_expect_eq(guess->rank, rank);
+    cr_expect_eq(guess->other, expected.other);
+    cr_expect_eq(guess->round, expected.round);
+    cr_expect_eq(guess->other_round, expected.other_round);
+    cr_expect_eq(guess->other_begun, expected.other_begun);
+    cr_expect_eq(guess->begun, expected.begun);
+    cr_expect_eq(guess->member.kind, MEMBER_ALLREDUCE);
+  }
+  cr_expect_eq(told, times, "%u", told);
+}
+
+Test(team_mixed, ranks_that_begin_a_round_together_are_not_told_of) {
+  for (uint32_t round = 2; round < 4; round++) {
+    issue_in((const uint32_t[RANKS]){10 + round, 10 + round, 10 + round, 10 + round});
+    issue_in((const uint32_t[RANKS]){0});
+    expect_told(0, (struct team_guess){0});
+  }
+}
+
+/* Index 5: who goes on as it is expected commits what the other claims. */
+static void begins_alone(uint32_t who, uint32_t round) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    issue_in((const uint32_t[RANKS]){0});
+  team_begin_round(quartet[who], round);
+  claim_in_round(who, HEAD, round, 3);
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    cr_assert(rank == who || team_commit(quartet[rank], at(HEAD, SUM)));
+  expect_verdict(who, TEAM_REAL);
+}
+
+/* That one, too, is in the round meanwhile. */
+Test(team_mixed, who_begins_a_round_after_another_says_so_once) {
+  begins_alone(2, 2);
+  expect_told(0, (struct team_guess){0});
+  issue_in((const uint32_t[RANKS]){12, 12, 2, 0});
+  expect_told(1, (struct team_guess){
+                     .other = 2, .round = 2, .other_round = 2, .begun = 6, .other_begun = 6});
+  issue_in((const uint32_t[RANKS]){0, 0, 13, 12});
+  expect_told(1, (struct team_guess){
+                     .other = 2, .round = 2, .other_round = 2, .begun = 6, .other_begun = 6});
+}
+
+Test(team_mixed, who_begins_a_round_where_another_is_in_an_earlier_one_says_so_at_once) {
+  issue_in((const uint32_t[RANKS]){1, 1, 12, 1});
+  expect_told(1, (struct team_guess){.other = 0, .round = 2, .other_round = 1, .begun = 1});
+}
+
+Test(team_mixed, who_begins_a_round_after_another_has_begun_a_later_one_says_so) {
+  begins_alone(3, 3);
+  issue_in((const uint32_t[RANKS]){12, 3, 3, 3});
+  expect_told(1, (struct team_guess){.other = 1, .round = 2, .other_round = 3, .begun = 6});
+}
+
+Test(team_mixed, the_owner_may_have_meant_it) {
+  for (uint32_t rank = 0; rank < RANKS; rank++)
+    quartet[rank]->owner.may_mix = true;
+  issue_in((const uint32_t[RANKS]){1, 1, 1, 12});
+  issue_in((const uint32_t[RANKS]){12, 12, 12, 0});
+  expect_told(0, (struct team_guess){0});
+}
+
+/* It has issued it as a shadow so far: that is not where its round begins. */
+Test(team_mixed, who_waits_where_its_round_begins_has_not_begun_it_yet) {
+  team_begin_round(quartet[3], 2);
+  claim_in_round(3, HEAD, 2, 3);
+  const struct place elsewhere = place_of(ELSE);
+  for (uint32_t rank = 0; rank < 3; rank++)
+    team_claim(quartet[rank], at(ELSE, OTHER), CLAIM_OWN_PLACE, &elsewhere);
+  for (uint32_t rank = 0; rank < 3; rank++)
+    expect_verdict(rank, TEAM_REAL);
+  for (uint32_t rank = 0; rank < 3; rank++) {
+    team_begin_round(quartet[rank], 2);
+    claim_in_round(rank, HEAD, 2, 3);
+  }
+  expect_verdict(3, TEAM_SHADOW);
+  expect_all_real();
+  expect_told(0, (struct team_guess){0});
+}
+
+/* What is expected is committed otherwise; and all have been told. */
+Test(team_mixed, a_round_is_claimed_where_it_begins_until_all_know_that_they_mix) {
+  team_begin_round(quartet[1], 2);
+  cr_expect(team_begins_round(quartet[1]));
+  issue_in((const uint32_t[RANKS]){1, 12, 1, 1});
+  cr_expect_not(team_begins_round(quartet[1]));
+  issue_in((const uint32_t[RANKS]){12, 0, 12, 12});
+  team_begin_round(quartet[1], 3);
+  cr_expect_not(team_begins_round(quartet[1]));
 }
