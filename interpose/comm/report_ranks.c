@@ -20,8 +20,7 @@ void report_not_counted(const struct endpoint *end, const char *place) {
               "NCCL_JOIN_EPOCHS=wait: rank %u begins another round of the outermost loop%s, but "
               "not all ranks "
               "have been seen to count its rounds alike (one goes over something else than a range "
-              "or a list, such as a "
-              "progress bar, or had nothing to do in the first round): epochs may mix. Call "
+              "or a list, or had nothing to do in the first round): epochs may mix. Call "
               "nccl_join_leave after each",
               end->team->plane->rank, report_at(place, at));
 }

@@ -181,9 +181,10 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
       {{{3, 3}, false}, {{0, 2}, false}, {{2, 0}, false}, {{1, 3}, true}, {{-1, -1}, false}},
       {{{3, 4}, true}, {{0, 2}, false}, {{0, 3}, true}, {{2, 2}, false}, {{-1, -1}, false}},
   };
+  const char *const hows[] = {"for", "list", "bar"};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-    for (int list = 0; list < 2; list++) {
-      struct run *result = run_epochs_well(list ? "list" : "for", of[i], WAIT, NULL);
+    for (size_t how = 0; how < sizeof hows / sizeof *hows; how++) {
+      struct run *result = run_epochs_well(hows[how], of[i], WAIT, NULL);
       check_epochs(result, of[i]);
       run_free(result);
     }
@@ -198,11 +199,12 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
     const char *how, *environment, *warning;
   } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
                {"list", NULL, "they mix, as without nccl-join"},
+               {"bar", NULL, "begins round 2 of the outermost loop"},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
                {"while", NULL, NULL},
                {"while", WAIT, NULL},
-               {"progress", NULL, NULL},
-               {"progress", WAIT, "count its rounds alike"}};
+               {"map", NULL, NULL},
+               {"map", WAIT, "count its rounds alike"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct run *result = run_epochs_well(cases[i].how, of, cases[i].environment, cases[i].warning);
     char *lines = lines_of(result, 1);
@@ -227,10 +229,10 @@ Test(epochs, even_ones_are_left_alone) {
   need_python();
   const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
-  const char *const hows[] = {"for", "list", "while", "progress"};
+  const char *const hows[] = {"for", "list", "while", "map"};
   for (int i = 0; i < 8; i++) {
     const char *how = hows[i / 2];
-    const char *warning = i % 2 && strcmp(how, "progress") == 0 ? "count its rounds alike" : NULL;
+    const char *warning = i % 2 && strcmp(how, "map") == 0 ? "count its rounds alike" : NULL;
     struct run *result = run_epochs_well(
         how, of, i % 2 ? WAIT " NCCL_JOIN_DEBUG=INFO" : "NCCL_JOIN_DEBUG=INFO", warning);
     check_epochs(result, of);

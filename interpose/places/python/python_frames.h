@@ -53,11 +53,16 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_roun
 
 /* A loop around a call of the main thread, to read its rounds again: another call with the same id
  * stands in it, too, as long as the frame is there. */
+#define PYTHON_HELD_MAX 8u
 struct python_loop {
   uint64_t frame, code; /* addresses */
-  uint64_t slot,
-      object;       /* where its iterator lies on the stack, and which it is; 0: not looked for */
-  uint8_t iterator; /* which one of the frame: python_rounds.h */
+  uint8_t iterator;     /* which one of the frame's iterators it has: python_rounds.h */
+  uint8_t nheld;        /* 0: they have not been looked for */
+  /* The way to the object that counts: what lies where, and of which type it is; addresses. From the stack of the frame on,
+   * one holds the next: an enumerate its iterator, a generator its code, and what it goes over. */
+  struct python_held {
+    uint64_t at, object, type;
+  } held[PYTHON_HELD_MAX];
 };
 
 /* The outermost one. False: there is none, it is not known, or the calling thread is another one. As

@@ -42,6 +42,7 @@ static enum way way_of(enum python_opcode opcode) {
   case OPCODE_PRECALL:
   case OPCODE_EXTENDED:
   case OPCODE_RETURN:
+  case OPCODE_YIELD:
   case OPCODE_RAISE:
   case OPCODE_POP_BLOCK:
   case OPCODE_POP_EXCEPT:

@@ -40,6 +40,7 @@ static inline bool python_instruction_is_loud(const struct python_instruction *i
   switch (instruction->opcode) {
   case OPCODE_OTHER:
   case OPCODE_CALL:
+  case OPCODE_YIELD:
   case OPCODE_FOR_ITER:
   case OPCODE_SEND:
   case OPCODE_RAISE:

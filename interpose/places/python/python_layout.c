@@ -175,6 +175,7 @@ static bool find_functions(struct python_layout *layout) {
   layout->tuple_iterator = data_address("PyTupleIter_Type");
   layout->range_iterator = data_address("PyRangeIter_Type");
   layout->enumerate = data_address("PyEnum_Type");
+  layout->generator = data_address("PyGen_Type");
   return layout->thread_state != NULL && layout->current_state != NULL &&
          layout->main_interpreter != NULL && layout->code_type != 0 && layout->text_type != 0 &&
          layout->bytes_type != 0 && layout->tuple_type != 0;

@@ -26,7 +26,8 @@ struct python_layout {
   /* Addresses of objects of CPython: types, and None. */
   uint64_t code_type, text_type, bytes_type, tuple_type;
   uint64_t number_type, bool_type, none; /* 0: not found; then no constant is known */
-  uint64_t list_iterator, tuple_iterator, range_iterator, enumerate; /* types; 0: not found */
+  uint64_t list_iterator, tuple_iterator, range_iterator, enumerate,
+      generator; /* types; 0: not found */
 };
 
 /* The layout; NULL as long as no CPython is loaded, and for good if it is one that is not known.

@@ -1,12 +1,14 @@
 /* Analysed functions, and nodes from them (python_loops.h). */
 #include "interpose/places/python/python_loops.h"
 
+#include "interpose/places/flow/flow_arcs.h"
 #include "interpose/places/python/python_graph.h"
 #include "interpose/places/python/python_opcodes.h"
 #include "interpose/places/python/python_code.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Never changed once it can be found. */
 struct function {
@@ -189,6 +191,86 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
   if (room > 0)
     nodes[0] = (struct place_node){.id = flow_id(function_id(code->key), instruction)};
   return 1;
+}
+
+/* ---- what a generator gives ---- */
+
+static enum python_opcode opcode_at(const struct python_layout *layout,
+                                    const struct python_code *code, uint32_t unit) {
+  return python_opcode_of(layout->opcodes, code->units[(size_t)2 * unit]);
+}
+
+/* The instruction, by number, that has yielded: where the frame stands, or before that (since 3.13). */
+static bool find_yield(const struct python_layout *layout, const struct python_code *code,
+                       const struct python_graph *graph, uint32_t instruction, uint32_t *number) {
+  *number = last_up_to(graph->units, graph->ninstructions, instruction);
+  if (*number > 0 && opcode_at(layout, code, graph->units[*number]) != OPCODE_YIELD)
+    --*number;
+  return opcode_at(layout, code, graph->units[*number]) == OPCODE_YIELD;
+}
+
+/* Marks the blocks that come before a block, or behind it. */
+static bool mark_around(const struct python_graph *graph, uint32_t block, bool backwards,
+                        bool *marked, uint32_t *stack, struct flow_arc *arcs) {
+  struct flow_lists next;
+  for (uint32_t i = 0; i < graph->flow.nedges; i++)
+    arcs[i] = (struct flow_arc){graph->flow.edges[i].from, graph->flow.edges[i].to};
+  if (!flow_lists_make(&next, graph->flow.nblocks, arcs, graph->flow.nedges, backwards))
+    return false;
+  memset(marked, 0, graph->flow.nblocks * sizeof(*marked));
+  marked[block] = true;
+  flow_reach(&next, graph->flow.nblocks, marked, stack);
+  flow_lists_drop(&next);
+  return true;
+}
+
+/* Whether control comes to no other yield before this one, or behind it. */
+static bool yields_alone(const struct python_layout *layout, const struct python_code *code,
+                         const struct python_graph *graph, uint32_t number) {
+  uint32_t nblocks = graph->flow.nblocks, block = last_up_to(graph->firsts, nblocks, number);
+  bool *marked = calloc(nblocks, sizeof(*marked));
+  uint32_t *stack = calloc(nblocks, sizeof(*stack));
+  struct flow_arc *arcs = calloc(graph->flow.nedges + 1, sizeof(*arcs));
+  bool alone = marked != NULL && stack != NULL && arcs != NULL;
+  for (int backwards = 0; alone && backwards < 2; backwards++) {
+    alone = mark_around(graph, block, backwards != 0, marked, stack, arcs);
+    for (uint32_t i = 0; alone && i < graph->ninstructions; i++)
+      alone = i == number || opcode_at(layout, code, graph->units[i]) != OPCODE_YIELD ||
+              !marked[last_up_to(graph->firsts, nblocks, i)];
+  }
+  free(marked);
+  free(stack);
+  free(arcs);
+  return alone;
+}
+
+/* Whether it stands in one loop, a `for`, whose rounds all come there; or in none, in a `yield from`. */
+static bool gives_each(const struct python_layout *layout, const struct python_code *code,
+                       const struct function *function, uint32_t number) {
+  const struct python_graph *graph = &function->graph;
+  struct place_node nodes[FLOW_DEPTH_MAX + 1];
+  uint8_t iterators[FLOW_DEPTH_MAX + 1];
+  uint32_t unit = graph->units[number];
+  uint32_t n = nodes_in(function, unit, false, nodes, FLOW_DEPTH_MAX + 1);
+  bool is_from = number > 0 && opcode_at(layout, code, graph->units[number - 1]) == OPCODE_SEND;
+  if (n != (is_from ? 1 : 2))
+    return false;
+  iterators_in(function, unit, nodes, n, iterators);
+  return is_from || (iterators[0] == 1 && (nodes[1].flags & PLACE_ALWAYS));
+}
+
+uint8_t python_loops_gives(const struct python_layout *layout, const struct python_code *code,
+                           uint32_t instruction) {
+  bool kept;
+  uint32_t number;
+  struct function *function = function_of(layout, code, &kept);
+  bool gives = function != NULL && function->flow != NULL && instruction < code->nunits &&
+               find_yield(layout, code, &function->graph, instruction, &number) &&
+               gives_each(layout, code, function, number) &&
+               yields_alone(layout, code, &function->graph, number);
+  if (!kept)
+    free_function(function);
+  return gives ? 1 : 0;
 }
 
 /* ---- lines ---- */

@@ -24,7 +24,9 @@ struct python_offsets {
   uint16_t frame_owner;    /* a byte; 0 */
   uint8_t frame_owner_not; /* owners from here on are no frames of Python code */
   uint8_t frame_size;      /* bytes that contain all of these */
-  uint8_t frame_stack; /* localsplus, before the values; in 3.9 and 3.10 f_valuestack, a pointer */
+  uint16_t frame_stack; /* localsplus, before the values; in 3.9 and 3.10 f_valuestack, a pointer */
+  uint8_t
+      generator_frame; /* PyGenObject, Include/cpython/genobject.h: its frame; in 3.9 and 3.10 a pointer */
   /* PyCodeObject, Include/cpython/code.h */
   uint16_t code_names, code_flags, code_first_line, code_file, code_name; /* co_consts lies before
                                                                              co_names */
@@ -67,6 +69,7 @@ static const struct python_offsets python_offsets_of[] = {
            .frame_instruction = 104,
            .frame_size = 112,
            .frame_stack = 64,
+           .generator_frame = 16,
            .code_names = 64,
            .code_flags = 36,
            .code_first_line = 40,
@@ -91,6 +94,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_instruction = 96,
             .frame_size = 104,
             .frame_stack = 64,
+            .generator_frame = 16,
             .code_names = 64,
             .code_flags = 36,
             .code_first_line = 40,
@@ -116,6 +120,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_instruction = 56,
             .frame_size = 72,
             .frame_stack = 72,
+            .generator_frame = 80,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 72,
@@ -146,6 +151,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 72,
             .frame_stack = 72,
+            .generator_frame = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,
@@ -180,6 +186,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 72,
             .frame_stack = 72,
+            .generator_frame = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,
@@ -214,6 +221,7 @@ static const struct python_offsets python_offsets_of[] = {
             .frame_owner_not = 3,
             .frame_size = 80,
             .frame_stack = 80,
+            .generator_frame = 72,
             .code_names = 32,
             .code_flags = 48,
             .code_first_line = 68,

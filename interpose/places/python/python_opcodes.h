@@ -31,6 +31,7 @@ enum python_opcode {
   OPCODE_JUMP_BACK = 'B',
   OPCODE_JUMP_TO = 'A', /* absolute; 3.9, 3.10 */
   OPCODE_RETURN = 'r',
+  OPCODE_YIELD = 'Y', /* goes on when the generator is asked for more; may raise then */
   OPCODE_RAISE = 'x',
   OPCODE_SETUP = 'h',         /* 3.9, 3.10: from here exceptions go to what lies ahead */
   OPCODE_SETUP_WITH = 'H',    /* the same, after a call */

@@ -2,6 +2,8 @@
 #include "interpose/places/python/python_rounds.h"
 
 #include "core/place/place_rounds.h"
+#include "interpose/places/python/python_code.h"
+#include "interpose/places/python/python_loops.h"
 #include "interpose/places/python/python_memory.h"
 
 /* PyTypeObject, Include/cpython/object.h: equal in all versions. What has it is an iterator, and
@@ -59,35 +61,18 @@ static struct place_round round_of_range(const struct python_layout *layout, uin
 
 /* Whether the program has it, too, and may take from it beside the loop, or the enumerate, that has it.
  * Include/object.h: the count of references is the first thing in an object; since 3.12 its lower half. */
-static bool is_shared(uint64_t object, load_word *load) {
-  return (uint32_t)load(object) != 1;
+static bool is_shared(uint64_t object) {
+  return (uint32_t)python_memory_word(object) != 1;
 }
 
-/* Of an iterator of these types. */
+/* Of an iterator that counts. */
 static struct place_round round_of(const struct python_layout *layout, uint64_t object,
                                    uint64_t type, load_word *load) {
-  if (is_shared(object, load))
-    return (struct place_round){0};
   if (type == layout->range_iterator)
     return round_of_range(layout, object, load);
-  if (type != layout->list_iterator && type != layout->tuple_iterator)
-    return (struct place_round){0};
   uint64_t of = load(object + ITERATED);
   return (struct place_round){as_round(load(object + COUNTER)),
                               of == 0 ? 0 : as_round(load(of + PYTHON_SIZE))};
-}
-
-static struct place_round round_of_any(const struct python_layout *layout, uint64_t object,
-                                       load_word *load) {
-  uint64_t type = load(object + PYTHON_TYPE);
-  if (type != layout->enumerate)
-    return round_of(layout, object, type, load);
-  if (is_shared(object, load))
-    return (struct place_round){0};
-  uint64_t of = load(object + ITERATED);
-  struct place_round round =
-      of == 0 ? (struct place_round){0} : round_of(layout, of, load(of + PYTHON_TYPE), load);
-  return round.number != 0 ? round : (struct place_round){as_round(load(object + COUNTER)), 0};
 }
 
 /* The next iterator on a stack, from a slot on; 0: there is none. */
@@ -104,21 +89,129 @@ static uint64_t next_iterator(uint64_t stack, uint32_t *slot, uint64_t *object) 
   return 0;
 }
 
+/* ---- which object counts ---- */
+
+static bool is_counting(const struct python_layout *layout, uint64_t type) {
+  return type != 0 && (type == layout->range_iterator || type == layout->list_iterator ||
+                       type == layout->tuple_iterator);
+}
+
+static bool hold_object(struct python_loop *loop, uint64_t at, uint64_t object) {
+  if (object == 0 || loop->nheld == PYTHON_HELD_MAX)
+    return false;
+  loop->held[loop->nheld++] =
+      (struct python_held){at, object, python_memory_word(object + PYTHON_TYPE)};
+  return true;
+}
+
+/* The frame of a generator that waits to be asked for more. Before 3.11 it is an object of its own. */
+static bool frame_of(const struct python_layout *layout, uint64_t generator,
+                     struct python_frame *frame, struct python_loop *loop) {
+  uint8_t bytes[UINT8_MAX];
+  frame->address = generator + layout->at.generator_frame;
+  if (layout->minor < 11) {
+    uint64_t at = frame->address;
+    frame->address = python_memory_word(at);
+    if (!hold_object(loop, at, frame->address))
+      return false;
+  }
+  return python_memory_read(bytes, frame->address, layout->at.frame_size) &&
+         python_frame_of(&layout->at, layout->minor, bytes, frame) &&
+         python_memory_word(frame->code + PYTHON_TYPE) == layout->code_type &&
+         hold_object(loop, frame->address + layout->at.frame_code, frame->code);
+}
+
+/* Which of its iterators counts what it gives. */
+static uint8_t iterator_of(const struct python_layout *layout, const struct python_frame *frame) {
+  struct python_code *code = python_code_read(layout, frame->code);
+  uint8_t iterator =
+      code == NULL
+          ? 0
+          : python_loops_gives(layout, code, python_code_instruction(layout, code, frame->where));
+  python_code_free(code);
+  return iterator;
+}
+
+static bool follow_iterator(const struct python_layout *layout, uint64_t at, uint64_t object,
+                            struct python_loop *loop);
+
+static bool follow_generator(const struct python_layout *layout, uint64_t generator,
+                             struct python_loop *loop) {
+  struct python_frame frame;
+  uint64_t object;
+  uint32_t slot = 0;
+  if (!frame_of(layout, generator, &frame, loop) || iterator_of(layout, &frame) != 1)
+    return false;
+  uint64_t stack = stack_of(layout, &frame);
+  uint64_t at = stack == 0 ? 0 : next_iterator(stack, &slot, &object);
+  return at != 0 && follow_iterator(layout, at, object, loop);
+}
+
+/* From the iterator that lies there to what counts. An enumerate counts itself where nothing within does. */
+static bool follow_iterator(const struct python_layout *layout, uint64_t at, uint64_t object,
+                            struct python_loop *loop) {
+  uint8_t before = loop->nheld;
+  if (is_shared(object) || !hold_object(loop, at, object))
+    return false;
+  uint8_t here = loop->nheld;
+  uint64_t type = loop->held[before].type, within = object + ITERATED;
+  bool counts = is_counting(layout, type);
+  if (type != 0 && type == layout->generator)
+    counts = follow_generator(layout, object, loop);
+  if (type != 0 && type == layout->enumerate) {
+    if (!follow_iterator(layout, within, python_memory_word(within), loop))
+      loop->nheld = here;
+    counts = true;
+  }
+  loop->nheld = counts ? loop->nheld : before;
+  return counts;
+}
+
+/* Whether all is still held as it was. What is held by something else has not been freed as long as that is there. */
+static bool is_held(const struct python_loop *loop, load_word *load) {
+  for (uint32_t i = 0; i < loop->nheld; i++) {
+    const struct python_held *held = &loop->held[i];
+    if ((load(held->at) & ~(uint64_t)TAGS) != held->object ||
+        load(held->object + PYTHON_TYPE) != held->type)
+      return false;
+  }
+  return loop->nheld > 0;
+}
+
+static struct place_round round_of_held(const struct python_layout *layout,
+                                        const struct python_loop *loop, load_word *load) {
+  const struct python_held *last = &loop->held[loop->nheld - 1];
+  if (last->type == layout->enumerate)
+    return (struct place_round){as_round(load(last->object + COUNTER)), 0};
+  return round_of(layout, last->object, last->type, load);
+}
+
+static struct place_round round_at(const struct python_layout *layout, uint64_t at, uint64_t object,
+                                   struct python_loop *loop) {
+  loop->nheld = 0;
+  return follow_iterator(layout, at, object, loop) ? round_of_held(layout, loop, python_memory_word)
+                                                   : (struct place_round){0};
+}
+
+/* ---- of the iterators of a frame ---- */
+
 void python_rounds(const struct python_layout *layout, const struct python_frame *frame,
                    const uint8_t *iterators, uint32_t n, struct place_round *rounds) {
   uint32_t most = 0, slot = 0;
   uint64_t object;
+  struct python_loop loop;
   for (uint32_t i = 0; i < n; i++) {
     rounds[i] = (struct place_round){0};
     most = iterators[i] > most ? iterators[i] : most;
   }
   uint64_t stack = most == 0 ? 0 : stack_of(layout, frame);
   for (uint32_t found = 1; stack != 0 && found <= most; found++) {
-    if (next_iterator(stack, &slot, &object) == 0)
+    uint64_t at = next_iterator(stack, &slot, &object);
+    if (at == 0)
       return;
     for (uint32_t i = 0; i < n; i++)
       if (iterators[i] == found)
-        rounds[i] = round_of_any(layout, object, python_memory_word);
+        rounds[i] = round_at(layout, at, object, &loop);
   }
 }
 
@@ -126,14 +219,12 @@ struct place_round python_rounds_again(const struct python_layout *layout,
                                        const struct python_frame *frame, struct python_loop *loop,
                                        bool is_own) {
   load_word *load = is_own ? load_plainly : python_memory_word;
-  if (loop->slot != 0 && (load(loop->slot) & ~(uint64_t)TAGS) == loop->object)
-    return round_of_any(layout, loop->object, load);
-  uint64_t stack = stack_of(layout, frame);
+  if (is_held(loop, load))
+    return round_of_held(layout, loop, load);
+  uint64_t stack = stack_of(layout, frame), at = 0, object = 0;
   uint32_t slot = 0, found = 0;
-  loop->slot = 0;
   while (stack != 0 && found++ < loop->iterator)
-    if ((loop->slot = next_iterator(stack, &slot, &loop->object)) == 0)
-      return (struct place_round){0};
-  return loop->slot == 0 ? (struct place_round){0}
-                         : round_of_any(layout, loop->object, python_memory_word);
+    if ((at = next_iterator(stack, &slot, &object)) == 0)
+      break;
+  return at == 0 ? (struct place_round){0} : round_at(layout, at, object, loop);
 }

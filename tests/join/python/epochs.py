@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), list, while, which does not say its rounds, or progress, which rank 0 shows, so that its own does not. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
@@ -19,8 +19,28 @@ def add(epoch, name):
     say(f"{name} {total / count:g} {count:g}")
 
 
-def show(numbers):
-    yield from numbers
+class Bar:
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __iter__(self):
+        if RANK != 0:
+            for number in self.numbers:
+                yield number
+            return
+        done = 0
+        try:
+            for number in self.numbers:
+                yield number
+                done += 1
+        finally:
+            done = None
+
+
+def around(numbers):
+    if how == "bar":
+        return Bar(numbers)
+    return map(int, numbers) if how == "map" and RANK == 0 else numbers
 
 
 def train(epoch):
@@ -38,6 +58,6 @@ if how == "while":
         number += 1
 else:
     numbers = range(len(epochs)) if how != "list" else list(range(len(epochs)))
-    for number in (show(numbers) if how == "progress" and RANK == 0 else numbers):
+    for number in around(numbers):
         train(number)
 collectives.destroy()

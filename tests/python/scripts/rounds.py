@@ -30,8 +30,95 @@ def check(*rounds):
     expect(found == list(rounds), f'{found} instead of {list(rounds)}')
 
 
+def hide(n):
+    """An iterator that says nothing."""
+    return iter({i: i for i in range(n)})
+
+
 def give(n):
-    yield from range(n)
+    """One that nothing is known of: what it yields behind the loop is no round of that."""
+    for i in range(n - 1):
+        yield i
+    yield n - 1
+
+
+def pass_on(items):
+    for item in items:
+        yield item
+
+
+def pass_all(items):
+    yield from items
+
+
+class Progress:
+    """As tqdm is made: two loops, of which one is gone through."""
+
+    def __init__(self, items, disable):
+        self.items, self.disable, self.n = items, disable, 0
+
+    def __iter__(self):
+        items = self.items
+        if self.disable:
+            for item in items:
+                yield item
+            return
+        try:
+            for item in items:
+                yield item
+                self.n += 1
+                if self.n > 10:
+                    self.update()
+        finally:
+            self.close()
+
+    def update(self):
+        pass
+
+    def close(self):
+        self.n = 0
+
+
+def pass_twice(items):
+    return pass_on(pass_on(items))
+
+
+def shared_out(items, world):
+    for item in items:
+        if item % world:
+            continue
+        yield item
+
+
+def twice(items):
+    for item in items:
+        yield item
+        yield item
+
+
+def one_behind_the_other(items):
+    for item in items:
+        yield item
+    for item in items:
+        yield item
+
+
+def while_loop(n):
+    i = 0
+    while i < n:
+        yield i
+        i += 1
+
+
+def within_another(items):
+    for item in items:
+        for _ in range(1):
+            yield item
+
+
+def from_within(items):
+    for item in items:
+        yield from [item]
 
 
 class Loader:
@@ -74,12 +161,53 @@ def kinds():
         check(None)
     for _ in give(2):
         check(None)
+    for _ in hide(2):
+        check(None)
     for _ in Loader(2):
         check(None)
     n = 0
     while n < 2:
         check(None)
         n += 1
+
+
+def last(*right):
+    """The innermost loops."""
+    global calls
+    calls += 1
+    found = said()[-len(right):]
+    expect(found == list(right), f'{found} instead of {list(right)}')
+
+
+def go_through(how, items, total):
+    n = 0
+    for _ in how(items):
+        n += 1
+        last((n if total else 0, total))
+        for i, _ in enumerate(how([1, 2])):
+            last((n if total else 0, total), (i + 1, 2 if total else 0))
+
+
+def generators():
+    """What goes through a list or numbers once, and gives something in each round, counts as these do."""
+    since_3_11 = 3 if sys.version_info >= (3, 11) else 0
+    for items in ([5, 6, 7], range(3), (1, 2, 3)):
+        go_through(pass_on, items, 3)
+        go_through(pass_all, items, since_3_11)
+        go_through(lambda items: Progress(items, True), items, 3)
+        go_through(lambda items: Progress(items, False), items, 3)
+        go_through(lambda items: pass_on(Progress(items, True)), items, 3)
+        go_through(lambda items: pass_all(Progress(items, False)), items, since_3_11)
+    # The first two have an iterator as a variable, too.
+    for how in (pass_twice, lambda items: pass_on(enumerate(items)), lambda items: shared_out(items, 1), twice, one_behind_the_other, lambda items: while_loop(3), within_another, from_within, lambda items: pass_on(hide(3))):
+        for _ in how(range(3)):
+            last((0, 0))
+    kept = pass_on([1, 2, 3])
+    for _ in kept:
+        last((0, 0))
+    within = iter([1, 2, 3])
+    for _ in pass_on(within):
+        last((0, 0))
 
 
 def counts():
@@ -251,6 +379,11 @@ def read_again():
     go_round((1, 2, 3), True)
     go_round([4, 5, 6], True)
     go_round(range(1, 4), False)
+    go_round(Progress([5, 6, 7], True), False)
+    go_round(Progress(range(3), False), True)
+    go_round(Progress(Progress((1, 2, 3), True), False), True)
+    go_round([4, 5, 6], True)
+    go_round(Progress([1, 2, 3], True), True)
     expect(one_call(True) is None, 'the frame is gone')
     cost = probe.probe_round_cost()
     expect(cost < 2000, f'cost: {cost} ns')
@@ -258,6 +391,7 @@ def read_again():
 
 exec('for epoch in range(2):\n for i in [0, 1]:\n  check(epoch, i)')
 kinds()
+generators()
 counts()
 shared()
 nested()
