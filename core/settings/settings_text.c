@@ -125,12 +125,22 @@ static bool is_near(const char *a, const char *b) {
   return settings_distance(a, b) <= (strlen(b) > 4 ? 2 : 1);
 }
 
+/* What all begin with does not make them alike. */
+static const char *part_of_its_own(const char *name) {
+  size_t length = sizeof(SETTINGS_PREFIX) - 1;
+  return strncmp(name, SETTINGS_PREFIX, length) == 0 ? name + length : name;
+}
+
 bool settings_add_nearest_name(struct text *text, const char *name) {
   const struct setting *nearest = NULL;
+  size_t least = SETTINGS_WORD_MAX;
+  const char *own = part_of_its_own(name);
   for (const struct setting *setting = settings_table; setting->name != NULL; setting++) {
-    if (is_near(name, setting->name) && (!nearest || settings_distance(name, setting->name) <
-                                                         settings_distance(name, nearest->name)))
-      nearest = setting;
+    const char *other = part_of_its_own(setting->name);
+    if (!is_near(own, other) || settings_distance(own, other) >= least)
+      continue;
+    nearest = setting;
+    least = settings_distance(own, other);
   }
   if (nearest)
     settings_add(text, " Did you mean %s?", nearest->name);

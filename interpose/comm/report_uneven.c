@@ -169,10 +169,12 @@ static void say_line(const struct endpoint *end, const struct sum *sum) {
   if (sum->njoined > 0)
     write_team(sum, team);
   write_parts(sum, parts);
+  const char *folder = join_settings()->trace_folder;
+  bool traces = folder[0] != '\0';
   log_note_of(endpoint_subject(end),
-              "inputs were uneven: %s%s. Where: NCCL_JOIN_TRACE and nccl-join report. "
+              "inputs were uneven: %s%s. Where: %snccl-join report%s%s. "
               "NCCL_JOIN_REPORT=off: no such line",
-              team, parts);
+              team, parts, traces ? "" : "NCCL_JOIN_TRACE and ", traces ? " " : "", folder);
 }
 
 /* ---- for programs ---- */

@@ -44,6 +44,23 @@ Test(summary, one_rank_says_who_shadowed_how_much_and_what_it_cost) {
   run_free(result);
 }
 
+/* Where there are traces it names their folder. */
+Test(summary, it_says_what_tells_more) {
+  char folder[] = "/tmp/join-summary-XXXXXX", environment[128], command[160];
+  cr_assert_not_null(mkdtemp(folder));
+  snprintf(environment, sizeof environment, "NCCL_JOIN_REPORT=line NCCL_JOIN_TRACE=%s", folder);
+  struct run *traced = sum("--iterations 3,8,5", environment),
+             *plain = sum("--iterations 3,8,5", "NCCL_JOIN_REPORT=line");
+  snprintf(command, sizeof command, "Where: nccl-join report %s. NCCL_JOIN_REPORT=off", folder);
+  cr_expect(run_says(traced, command), "%s", traced->errors);
+  cr_expect(run_says(plain, "Where: NCCL_JOIN_TRACE and nccl-join report. NCCL_JOIN_REPORT=off"),
+            "%s", plain->errors);
+  run_free(traced);
+  run_free(plain);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  cr_expect_eq(system(command), 0);
+}
+
 Test(summary, answers_to_sends_are_no_collectives) {
   struct run *result = run_program(3, "exchange", "--mode ring --iterations 4,6,8",
                                    "NCCL_JOIN_REPORT=line NCCL_JOIN_LOSSY=send:zero");

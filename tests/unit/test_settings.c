@@ -248,6 +248,8 @@ Test(settings, a_mistyped_name_is_suggested_and_nothing_else) {
   }
   cr_expect_not(READ("NCCL_JOIN_DEBUG_FILES_OF_ALL_MY_RANKS=/tmp"));
   cr_expect_not(mentions("Did you mean"));
+  cr_expect_not(READ("NCCL_JOIN_FOO=1"));
+  cr_expect_not(mentions("Did you mean"), "%s", error);
 }
 
 Test(settings, other_programs_names_are_left_alone) {
