@@ -2,11 +2,11 @@
  * remembered by the place's id; the number is read again. */
 #include "interpose/places/places.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/place/place_rounds.h"
 #include "interpose/places/python/python_frames.h"
+#include "interpose/self/thread.h"
 
 enum { KEPT = 32 };
 
@@ -21,24 +21,17 @@ struct kept {
   uint32_t looks; /* python_waiting_looks, when it was read */
 };
 
-/* KEPT of them, of the thread's own, by the low bits of ids; NULL: none yet, or no memory. Freed at its end. */
+/* KEPT of them, of the thread's own, by the low bits of ids; NULL: none yet, or no memory. */
 static _Thread_local struct kept *kept;
-static pthread_key_t kept_key;
 
-static void forget_places(void *places) {
-  free(places);
+static void forget_places(void) {
+  free(kept);
   kept = NULL;
 }
 
-static void make_key(void) {
-  (void)pthread_key_create(&kept_key, forget_places); /* without one it is not freed */
-}
-
 static struct kept *find_kept(uint32_t id) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  (void)pthread_once(&once, make_key);
   if (kept == NULL && (kept = calloc(KEPT, sizeof(*kept))) != NULL)
-    (void)pthread_setspecific(kept_key, kept);
+    thread_at_end(forget_places);
   return kept == NULL ? NULL : &kept[id % KEPT];
 }
 

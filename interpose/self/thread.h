@@ -15,7 +15,7 @@
 #include "interpose/self/guard.h"
 
 /* Who keeps something for a thread's next call: calls/group.c, and calls/issue.c. */
-#define THREAD_KEEPERS 2u
+#define THREAD_KEEPERS 3u
 
 /* Of a thread that has come to NCCL. Never freed: 32 bytes for each. */
 struct thread {

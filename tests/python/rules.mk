@@ -13,7 +13,7 @@ $(PYTHON_PROBE): $(BUILD)/tests/python/probe.o $(PYTHON_PLACE_OBJECTS)
 PYTHON_STANDING = $(BUILD)/python/libstanding.so
 PYTHON_EMBED = $(BUILD)/python/embed
 $(PYTHON_STANDING): $(BUILD)/tests/python/standing.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/*.c interpose/places/*/*.c)) \
-                    $(BUILD)/interpose/elf/linker.o $(BUILD)/core/place/place.o $(BUILD)/core/place/place_rounds.o $(BUILD)/core/thread/detached.o
+                    $(BUILD)/interpose/elf/linker.o $(BUILD)/interpose/self/thread.o $(BUILD)/core/place/place.o $(BUILD)/core/place/place_rounds.o $(BUILD)/core/thread/detached.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -shared -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,-soname,$(@F) -o $@ $^

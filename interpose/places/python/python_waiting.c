@@ -19,83 +19,15 @@
 #include "interpose/places/python/python_memory.h"
 #include "interpose/places/python/python_opcodes.h"
 #include "interpose/places/python/python_rounds.h"
+#include "interpose/places/python/python_watch.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 1024, TRIES = 64, WATCHED_MAX = 16 };
-
-/* ---- processor time ---- */
-
-/* Of a thread of this process by its number, as the kernel counts it; 0: not known. The clock's
- * number is that of CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED in the kernel's posix-timers.h. */
-static uint64_t processor_time(uint64_t thread) {
-  static _Atomic bool is_exact;
-  struct timespec time, step;
-  clockid_t clock = (clockid_t)(~(uint32_t)thread << 3 | 6);
-  if (thread == 0 || clock_gettime(clock, &time) != 0)
-    return 0;
-  if (!is_exact)
-    is_exact = clock_getres(clock, &step) == 0 && step.tv_nsec == 1 && step.tv_sec == 0;
-  if (!is_exact)
-    return 0;
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
-/* The threads that have Python frames, but for the calling one, with what their processor times were
- * before anything was read: as long as these are the same, all is as it was. */
-struct watch {
-  uint32_t n;
-  bool is_whole; /* all of them, and their times are known */
-  struct {
-    uint64_t thread, time;
-    bool seen;
-  } of[WATCHED_MAX];
-};
-
-static void watch_begin(struct watch *watch) {
-  watch->is_whole = true;
-  for (uint32_t i = 0; i < watch->n; i++) {
-    watch->of[i].time = processor_time(watch->of[i].thread);
-    watch->of[i].seen = false;
-  }
-}
-
-/* Returns the time of a thread before all reads; 0: not known. The next time it is. */
-static uint64_t watch_thread(struct watch *watch, uint64_t thread) {
-  uint64_t time = 0;
-  uint32_t i = 0;
-  while (i < watch->n && watch->of[i].thread != thread)
-    i++;
-  if (i < watch->n) {
-    time = watch->of[i].time;
-    watch->of[i].seen = true;
-  } else if (watch->n < WATCHED_MAX) {
-    watch->of[watch->n].seen = true;
-    watch->of[watch->n++].thread = thread;
-  }
-  watch->is_whole &= time != 0;
-  return time;
-}
-
-static void watch_end(struct watch *watch) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < watch->n; i++)
-    if (watch->of[i].seen)
-      watch->of[kept++] = watch->of[i];
-  watch->n = kept;
-}
-
-static bool watch_is_still(const struct watch *watch) {
-  for (uint32_t i = 0; i < watch->n; i++)
-    if (processor_time(watch->of[i].thread) != watch->of[i].time)
-      return false;
-  return watch->is_whole;
-}
+enum { THREADS_MAX = 1024, TRIES = 64 };
 
 /* ---- one thread ---- */
 
@@ -219,7 +151,7 @@ static uint32_t read_chain(const struct python_layout *layout, struct python_ahe
 struct search {
   const struct python_layout *layout;
   struct python_ahead *ahead;
-  struct watch *watch;
+  struct python_watch *watch;
 };
 
 /* The chain as it is now, whatever has been read ahead. */
@@ -234,7 +166,7 @@ static void look_at(const struct search *search, struct state *state, struct wai
   const struct python_layout *layout = search->layout;
   uint16_t native = layout->at.state_native;
   *waiting = (struct waiting){.thread = native == 0 ? 0 : state_word(state, native)};
-  uint64_t time = watch_thread(search->watch, waiting->thread);
+  uint64_t time = python_watch_thread(search->watch, waiting->thread);
   uint64_t innermost = innermost_of(layout, search->ahead, state);
   enum in_backward in = place_in_backward(layout, search->ahead, innermost);
   waiting->unclear = in == BACKWARD_WORKS;
@@ -242,13 +174,13 @@ static void look_at(const struct search *search, struct state *state, struct wai
     return;
   bool is_old = time != 0;
   if (!is_old)
-    time = processor_time(waiting->thread);
+    time = python_watch_time(waiting->thread);
   waiting->id = is_old ? read_chain(layout, search->ahead, innermost, &waiting->outermost)
                        : read_chain_now(layout, state, &waiting->outermost);
   waiting->unclear = waiting->id == 0;
   if (waiting->id == 0)
     return;
-  bool stood = time != 0 && processor_time(waiting->thread) == time;
+  bool stood = time != 0 && python_watch_time(waiting->thread) == time;
   bool is_whole = stood || read_chain_now(layout, state, &waiting->outermost) == waiting->id;
   waiting->runs = !is_whole || may_hold_gil(layout, state->address);
   if (waiting->runs)
@@ -281,20 +213,20 @@ static bool look_at_all(const struct search *search, struct waiting *found) {
   return found->id != 0 && !runs;
 }
 
-static bool python_search(const struct python_layout *layout, struct watch *watch,
+static bool python_search(const struct python_layout *layout, struct python_watch *watch,
                           struct waiting *found) {
-  watch_begin(watch);
+  python_watch_begin(watch);
   struct search search = {layout, python_ahead_begin(), watch};
   *found = (struct waiting){.id = 0};
   bool waits = look_at_all(&search, found);
   python_ahead_end(search.ahead);
-  watch_end(watch);
+  python_watch_end(watch);
   return waits;
 }
 
 /* The first gradient may come before the thread that has called backward() has begun to wait. It is
  * nearly there, and has no GIL to wait for. */
-static bool search_again(const struct python_layout *layout, struct watch *watch,
+static bool search_again(const struct python_layout *layout, struct python_watch *watch,
                          struct waiting *found) {
   for (int i = 0; i < TRIES && found->runs; i++) {
     sched_yield();
@@ -304,7 +236,7 @@ static bool search_again(const struct python_layout *layout, struct watch *watch
   return false;
 }
 
-static bool python_waiting_find(const struct python_layout *layout, struct watch *watch,
+static bool python_waiting_find(const struct python_layout *layout, struct python_watch *watch,
                                 struct waiting *found) {
   return python_search(layout, watch, found) || search_again(layout, watch, found);
 }
@@ -353,12 +285,12 @@ uint32_t python_waiting_looks(void) {
 }
 
 uint32_t python_waiting_id(void) {
-  static _Thread_local struct watch watch;
+  static _Thread_local struct python_watch watch;
   static _Thread_local uint32_t last;
   const struct python_layout *layout = python_layout();
   if (layout == NULL || layout->at.state_native == 0)
     return 0;
-  if (last != 0 && watch_is_still(&watch))
+  if (last != 0 && python_watch_is_still(&watch))
     return last;
   struct waiting found;
   looks++;
@@ -389,7 +321,7 @@ bool python_waiting_round(struct python_loop *loop, struct place_round *round) {
 
 bool python_waiting_outermost(const struct python_layout *layout,
                               struct python_outermost *outermost) {
-  struct watch watch = {.n = 0};
+  struct python_watch watch = {.n = 0};
   struct waiting found;
   if (!python_waiting_find(layout, &watch, &found))
     return false;
