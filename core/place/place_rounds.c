@@ -77,7 +77,7 @@ bool place_is_begin(const struct place *place) {
 }
 
 enum place_pass place_compare_rounds(const struct place *a, place_rounds_t rounds_a,
-                                     const struct place *b, place_rounds_t rounds_b) {
+                                     const struct place *b, place_rounds_t rounds_b, bool alike) {
   uint32_t level = 0;
   for (uint32_t i = 0; i < a->nnodes && i < b->nnodes && a->nodes[i].id == b->nodes[i].id; i++) {
     bool is_loop = (a->nodes[i].flags & PLACE_LOOP) != 0;
@@ -86,7 +86,8 @@ enum place_pass place_compare_rounds(const struct place *a, place_rounds_t round
     if (!is_loop)
       continue;
     bool begins = place_is_begin(a) || place_is_begin(b);
-    bool comes_a = each_round_comes(a, i), comes_b = each_round_comes(b, i);
+    bool counts = level == 0 && alike;
+    bool comes_a = counts || each_round_comes(a, i), comes_b = counts || each_round_comes(b, i);
     enum place_pass pass = compare_level(rounds_a, rounds_b, level++);
     if (pass == PASS_SAME || begins ? !comes_a && !comes_b : !comes_a || !comes_b)
       return PASS_UNKNOWN;

@@ -36,7 +36,9 @@ struct place_round {
 place_rounds_t place_rounds_of(const struct place_node *nodes, uint32_t nnodes,
                                const struct place_round *rounds);
 
-/* Where the rank of one call is, and that of another, as far as the loops around both tell. */
+/* Where the rank of one call is, and that of another, as far as the loops around both tell. alike: all ranks have been
+ * seen to be in one round of the outermost loop, and never in different ones, where they came to one collective; then each
+ * round counts, whatever the code leaves open. */
 enum place_pass {
   PASS_UNKNOWN,
   PASS_BEFORE, /* the first is in an earlier round than the second */
@@ -44,7 +46,7 @@ enum place_pass {
   PASS_AFTER,
 };
 enum place_pass place_compare_rounds(const struct place *a, place_rounds_t rounds_a,
-                                     const struct place *b, place_rounds_t rounds_b);
+                                     const struct place *b, place_rounds_t rounds_b, bool alike);
 
 /* Of a call, and one before it of the same rank: whether that has gone round a loop around the innermost
  * one around the place since then. It may have where these loops do not all say their rounds. */

@@ -95,7 +95,7 @@ static enum place_pass compare_rounds(const struct settle *settle, const struct 
   if (a->place == NULL || b->place == NULL)
     return PASS_UNKNOWN;
   return place_compare_rounds(a->place, place_rounds_only(a->rounds, levels), b->place,
-                              place_rounds_only(b->rounds, levels));
+                              place_rounds_only(b->rounds, levels), a->alike && b->alike);
 }
 
 /* Above 0 if a goes before b as far as their rounds tell, and 0 if they do not. */

@@ -37,14 +37,15 @@ struct claimed {
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 
   /* What all ranks know of the unit; not summed up. */
-  bool expected;             /* it is what the learner expects here */
-  bool apart;                /* a rank that claims it says that what is expected is another */
-  bool seen;                 /* it has been in the agreed sequence before */
-  bool common;               /* all ranks have issued from its place (place_table.h) */
-  bool again;                /* ... and did so once more */
-  bool shared;               /* all ranks have issued it, and who claims it comes from its place */
-  bool by_root;              /* it is claimed by its root alone */
-  bool even;                 /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
+  bool expected; /* it is what the learner expects here */
+  bool apart;    /* a rank that claims it says that what is expected is another */
+  bool seen;     /* it has been in the agreed sequence before */
+  bool common;   /* all ranks have issued from its place (place_table.h) */
+  bool again;    /* ... and did so once more */
+  bool shared;   /* all ranks have issued it, and who claims it comes from its place */
+  bool by_root;  /* it is claimed by its root alone */
+  bool alike;    /* all ranks count the rounds of the outermost loop alike (team_counts_rounds) */
+  bool even;     /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
   place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
   /* Where a unit of its signature stands that has been in the agreed sequence before, in another branch

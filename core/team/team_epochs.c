@@ -128,11 +128,11 @@ bool team_doubt_round(struct team *team) {
   return true;
 }
 
-bool team_counts_rounds(const struct team *team, const struct place *begin) {
+bool team_counts_rounds(const struct team *team, const struct place *place) {
   uint32_t at = 0;
   for (const struct known_place *other;
        (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (other->counted && place_shares_epoch(begin, &other->place))
+    if (other->counted && place_shares_epoch(place, &other->place))
       return true;
   return false;
 }

@@ -136,6 +136,7 @@ static void add_clocks(struct team *team) {
     struct claimed *unit = &settle->units[i];
     if (unit->place == NULL)
       continue;
+    unit->alike = team_counts_rounds(team, unit->place);
     unit->clocks = team_clocks(team, unit->place, unit->even);
     if (has_branch(settle, unit))
       unit->in_branch = find_in_branch(team, unit);

@@ -28,7 +28,7 @@ static bool is_told(uint32_t number) {
 static bool is_due(uint64_t last, const struct places_round *now) {
   uint32_t number = (uint32_t)last & ~VISIT_EACH;
   bool each = ((uint32_t)last & VISIT_EACH) != 0;
-  if (now->loop == 0 || !now->comes || !is_told(now->number))
+  if (now->loop == 0 || !is_told(now->number))
     return false;
   if ((uint32_t)(last >> 32) != now->loop || now->number < number)
     return now->number > 1; /* others may be in earlier ones */
@@ -63,7 +63,7 @@ static bool begins_round(const struct call *call, const struct places_round *now
   bool due = is_due(atomic_load(&comm->end->visit), now);
   atomic_store(&comm->end->visit, word_of(now));
   if (due)
-    atomic_store(&comm->end->begins, now->number);
+    atomic_store(&comm->end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
   return due;
 }
 

@@ -11,8 +11,9 @@
  * wait: before that call stands what the program does not have: a mark at the beginning of the round, as a place of the
  * program, which all ranks claim. A rank that has no call in a round has no mark there: it follows those that have.
  *
- * One whose calls come by a condition begins no round, as each rank may have rounds of its own (`if (item % world != rank)
- * continue`).
+ * Where the code leaves open whether each round comes to the calls, ranks may have rounds of their own (`if (item % world != rank)
+ * continue`): then a round begins only if all ranks have been seen to count them alike (team_counts_rounds). To wait they must have
+ * been in any case, or nobody would come.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ROUNDS_H
 #define NCCL_JOIN_INTERPOSE_ROUNDS_H

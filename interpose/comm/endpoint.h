@@ -83,10 +83,13 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   bool started;         /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   cudaStream_t stream;          /* of the last call that has been claimed */
-  uint64_t exception;      /* python_exception_at, when it last claimed a call of the program's */
-  _Atomic uint64_t visit;  /* in which round it was last: interpose/calls/rounds.c */
-  _Atomic uint32_t begins; /* the round that its next request begins; 0: none */
-  bool stopped;            /* the program's last call was told to stop: core/team/team_stop.h */
+  uint64_t exception;     /* python_exception_at, when it last claimed a call of the program's */
+  _Atomic uint64_t visit; /* in which round it was last: interpose/calls/rounds.c */
+  /* The round that its next request begins; 0: none. With the bit: its rounds may be its own. */
+  _Atomic uint32_t begins;
+#define ENDPOINT_BEGINS_PERHAPS (UINT32_C(1) << 31)
+
+  bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */
   /* The thread whose program uses the endpoint: who last issued something. NULL: nobody yet. */
   _Atomic(const struct thread *) user;

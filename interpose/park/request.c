@@ -87,6 +87,17 @@ static void request_committed(struct request *request) {
   wait_settle(request, ncclSuccess);
 }
 
+/* Where each rank may leave out rounds, they are the same as those of others if they have been seen to be. */
+static void request_begin_round(const struct request *request) {
+  struct endpoint *end = request->end;
+  struct place place;
+  uint32_t begins = request->place == NULL ? atomic_exchange(&end->begins, 0) : 0;
+  bool known = (begins & ENDPOINT_BEGINS_PERHAPS) == 0 ||
+               (places_describe(&place) && team_counts_rounds(end->team, &place));
+  if (begins != 0 && known)
+    team_begin_round(end->team, begins & ~ENDPOINT_BEGINS_PERHAPS);
+}
+
 void request_begin(struct request *request) {
   struct endpoint *end = request->end;
   if (request->behind != NULL) {
@@ -97,11 +108,9 @@ void request_begin(struct request *request) {
     outcome_aside(request);
     return;
   }
-  uint32_t begins;
   bool meets = request_stops_early(request) && team_must_meet(end->team);
   end->stopped = false;
-  if (request->place == NULL && (begins = atomic_exchange(&end->begins, 0)) != 0)
-    team_begin_round(end->team, begins);
+  request_begin_round(request);
   /* Before anything new is issued: all ranks that wait for the device in between hear of it in the
    * same call. */
   request->notice = request_only_leaves(request) ? ncclSuccess : wait_notice(end);

@@ -256,6 +256,59 @@ Test(epochs, of_two_ranks_that_one_thread_drives) {
   run_free(result);
 }
 
+/* ---- ends of epochs behind conditions ---- */
+
+static void check_ends(const char *how, const char *words, const char *environment,
+                       const char *warning) {
+  char options[256], program[] = "../../tests/join/python/ends.py";
+  int nranks = 1;
+  for (const char *at = words; *at != '\0' && *at != '/'; at++)
+    nranks += *at == ',';
+  snprintf(options, sizeof options, "%s %s", how, words);
+  struct run *result = run(&(struct launch){
+      .nranks = nranks, .program = program, .options = options, .environment = environment});
+  cr_assert(!result->timed_out && result->status == 0, "%s\n%s%s", options, result->output,
+            result->errors);
+  for (int rank = 0; rank < nranks; rank++)
+    check_lines(result, rank, "wrong 0\n");
+  cr_expect_eq(run_says(result, "WARN"), warning != NULL, "%s: %s", options, result->errors);
+  cr_expect(warning == NULL || run_says(result, warning), "%s: %s", options, result->errors);
+  run_free(result);
+}
+
+static const char *const uneven[] = {"3,5/3,5/5,3/4,4", "2,2/0,2/2,2/3,1", "3,3/3,0/0,2/4,4/1,0",
+                                     "1,2,1/2,1,1/3,0,2/2,3,3"};
+enum { UNEVEN = sizeof uneven / sizeof *uneven };
+
+/* Whether each round comes to them the code leaves open; that ranks have been in the same rounds tells. */
+Test(ends, what_a_condition_leads_to_is_told_by_rounds_that_all_count_alike) {
+  need_python();
+  const char *const hows[] = {"early", "flag", "handler", "same"};
+  for (size_t how = 0; how < sizeof hows / sizeof *hows; how++)
+    for (size_t i = how % 2; i < UNEVEN; i += 2)
+      check_ends(hows[how], uneven[i], NULL, NULL);
+}
+
+Test(ends, of_a_rank_without_a_batch_that_has_one_of_its_own) {
+  need_python();
+  for (size_t i = 1; i < UNEVEN; i++)
+    check_ends("skip", uneven[i], NULL, "nccl_join_leave");
+}
+
+Test(ends, where_only_some_epochs_have_one_those_without_can_be_kept_apart) {
+  need_python();
+  for (size_t i = 0; i < UNEVEN; i += 3)
+    check_ends("every", uneven[i], WAIT, NULL);
+}
+
+/* In which round a rank is has nothing to do with the others' rounds. */
+Test(ends, of_items_that_each_rank_has_for_itself) {
+  need_python();
+  check_ends("shared", "2,2/3,3/1,1", NULL, NULL);
+  check_ends("shared", "3,5/2,4/4,4", NULL, NULL);
+  check_ends("shared", "2,2,2/1,3,2/3,3,1", NULL, NULL);
+}
+
 /* ---- PyTorch's timers while a rank is parked ---- */
 
 /* Rank 0 waits for 5 times half a second. The next record waits, and only that one. */

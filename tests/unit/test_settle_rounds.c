@@ -75,6 +75,21 @@ Test(settle_rounds, without_them_the_loop_goes_on_and_that_is_a_guess) {
   cr_assert(is_guess());
 }
 
+/* `if (!enabled) return;` before the meters. */
+Test(settle_rounds, what_a_condition_leads_to_is_ordered_if_all_count_the_epochs_alike) {
+  meter.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  for (int alike = 0; alike < 2; alike++) {
+    begin();
+    settle.last = &meter;
+    add_in(A, &meter, in(&meter, 2, 1));
+    add_in(B, &in_loop, in(&in_loop, 3, 1));
+    for (uint32_t i = 0; i < settle.nunits; i++)
+      settle.units[i].alike = alike;
+    cr_expect_eq(is_guess(), !alike);
+  }
+  cr_assert_eq(winner()->hash, A);
+}
+
 Test(settle_rounds, one_rank_that_refuses_them_does_so_for_all) {
   add_in(A, &meter, in(&meter, 2, 1));
   add_in(B, &in_loop, in(&in_loop, 2, 1));

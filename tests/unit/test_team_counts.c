@@ -66,6 +66,21 @@ Test(team_counts, nor_where_nobody_says_how_many_there_are) {
   cr_expect_not(counts());
 }
 
+/* Rank 0 is in the round before, at what stands behind THEN in the code. */
+Test(team_counts, they_order_what_ranks_come_to_by_conditions) {
+  for (int counted = 0; counted < 2; counted++) {
+    quartet_stop();
+    quartet_start();
+    issue_in_round(counted ? 1 : 0, counted ? 3 : 0);
+    const struct place of_0 = in_round(ELSE, 1, 3), of_others = in_round(THEN, 2, 3);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      team_claim(quartet[rank], at(rank == 0 ? ELSE : THEN, rank == 0 ? OTHER : SUM),
+                 CLAIM_OWN_PLACE, rank == 0 ? &of_0 : &of_others);
+    enum team_verdict verdict = team_poll(quartet[0], &got);
+    cr_expect_eq(verdict, counted ? TEAM_REAL : TEAM_SHADOW, "%d: %d", counted, (int)verdict);
+  }
+}
+
 /* The others settle it; who has not looked meanwhile follows them. */
 Test(team_counts, who_follows_knows_as_well) {
   for (uint32_t rank = 0; rank < RANKS; rank++)
