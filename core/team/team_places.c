@@ -332,12 +332,16 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
          (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));
 }
 
+bool team_asks_for_ends(const struct team *team, const struct known_place *to) {
+  uint64_t steady = (uint64_t)TEAM_STEADY_ROUNDS * learner_body_length(team->learner);
+  return to->met || team->places.unsteady || team->head - team->places.steady_since < steady;
+}
+
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next) {
   const struct known_place *from = team_known_place(team, before);
   const struct known_place *to = team_known_place(team, unit_place(known_unit(next)));
-  uint64_t steady = (uint64_t)TEAM_STEADY_ROUNDS * learner_body_length(team->learner);
   return from != NULL && to != NULL && place_leaves_loop(&from->place, &to->place) &&
-         (to->met || team->places.unsteady || team->head - team->places.steady_since < steady);
+         team_asks_for_ends(team, to);
 }
 
 bool team_is_left(const struct team *team, struct unit unit, uint32_t flags) {

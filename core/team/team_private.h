@@ -217,6 +217,10 @@ bool team_passes_by(const struct team *team, uint32_t before, const struct known
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
 
+/* Whether a unit at a place that ends a loop, or begins it again, is asked for: not once it has come as regularly as that, with nobody
+ * waiting there (TEAM_STEADY_ROUNDS). */
+bool team_asks_for_ends(const struct team *team, const struct known_place *to);
+
 /* Whether other ranks may be about to come to what they have not come to yet, as far as is known: for a
  * while after they have met. Of a unit without a place nothing tells whether that comes before it. */
 bool team_may_be_stood_at(const struct team *team);

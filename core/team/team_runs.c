@@ -59,9 +59,11 @@ static bool is_watched(const struct team *team, const struct known_place *begin)
 bool team_run_may_end_within(const struct team *team, uint32_t count) {
   const struct known_place *begin = team_known_place(team, team->places.run_begin);
   uint32_t run = team->places.run;
-  return begin != NULL &&
-         ((begin->run >= run && begin->run - run < count) ||
-          (begin->run_least >= run && begin->run_least - run < count) || is_watched(team, begin));
+  if (begin == NULL)
+    return false;
+  bool ends = (begin->run >= run && begin->run - run < count) ||
+              (begin->run_least >= run && begin->run_least - run < count);
+  return (ends && team_asks_for_ends(team, begin)) || is_watched(team, begin);
 }
 
 bool team_run_may_be_over(const struct team *team, uint32_t more, enum place_turn turn) {
@@ -70,5 +72,7 @@ bool team_run_may_be_over(const struct team *team, uint32_t more, enum place_tur
   if (begin == NULL)
     return false;
   bool full = begin->run == run || begin->run_least == run;
-  return full ? turn != TURN_SAME : turn == TURN_ROUND && is_watched(team, begin);
+  if (full)
+    return turn != TURN_SAME && team_asks_for_ends(team, begin);
+  return turn == TURN_ROUND && is_watched(team, begin);
 }

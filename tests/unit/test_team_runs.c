@@ -114,3 +114,42 @@ Test(team_runs, ranks_that_have_found_that_rounds_differ_say_so_from_then_on) {
   expect_verdict(RANKS - 1, TEAM_REAL);
   cr_assert_eq(quartet[RANKS - 1]->places.levels, 0);
 }
+
+/* Of an epoch of 8 that all go through, how many units a rank claims. */
+static uint32_t claims_in(uint32_t epoch) {
+  uint32_t claims = 0;
+  for (uint32_t round = 1; round <= 8; round++) {
+    struct place place = meter_in(epoch, round);
+    bool waits[RANKS];
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+      waits[rank] =
+          !team_commit(quartet[rank], at(METER, SUM)) &&
+          !(team_look_here(quartet[rank], &place) && team_commit(quartet[rank], at(METER, SUM)));
+      if (waits[rank])
+        team_claim(quartet[rank], at(METER, SUM), 0, &place);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+      if (waits[rank])
+        expect_verdict(rank, TEAM_REAL);
+    claims += waits[0];
+  }
+  return claims;
+}
+
+/* The inner loop of an iteration, rather than the batches of an epoch. */
+Test(team_runs, a_loop_that_has_been_as_long_for_64_units_is_gone_into_again_without_asking) {
+  begin_in(1);
+  for (uint32_t epoch = 2; epoch < 40; epoch++) {
+    uint32_t claims = claims_in(epoch);
+    cr_expect_eq(claims, epoch < 9, "epoch %u: %u", epoch, claims);
+  }
+}
+
+/* Somebody has waited there: it is the end of an epoch. */
+Test(team_runs, not_so_where_a_rank_has_waited) {
+  begin_in(1);
+  team_known_place(quartet[0], METER)->met = true;
+  cr_expect_eq(claims_in(20), 1);
+  for (uint32_t epoch = 21; epoch < 40; epoch++)
+    cr_expect_eq(claims_in(epoch), 1);
+}
