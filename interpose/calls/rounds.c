@@ -42,13 +42,14 @@ static bool rounds_are_on(void) {
 bool rounds_are_due(ncclComm_t handle) {
   struct places_round now;
   struct communicator *comm =
-      rounds_are_on() && places_round(&now) ? communicator_find(handle) : NULL;
+      rounds_are_on() && places_round(&now, handle) ? communicator_find(handle) : NULL;
   if (comm == NULL)
     return false;
-  bool due = is_due(atomic_load(&comm->end->visit), &now);
-  if (!due)
-    atomic_store(&comm->end->visit, word_of(&now));
-  return due;
+  if (is_due(atomic_load(&comm->end->visit), &now))
+    return true;
+  atomic_store(&comm->end->visit, word_of(&now));
+  places_round_noted(handle);
+  return false;
 }
 
 /* Whether the call begins a round in a team that is not among the requests yet. Takes note of it. */
@@ -87,7 +88,7 @@ static ncclResult_t wait_for_round(struct request *requests, uint32_t nrequests)
 
 ncclResult_t rounds_begin(const struct call *calls, size_t ncalls) {
   struct places_round now;
-  if (!rounds_are_on() || !places_round(&now))
+  if (!rounds_are_on() || !places_round(&now, NULL))
     return ncclSuccess;
   struct request *requests = calloc(ncalls, sizeof(*requests));
   if (requests == NULL)

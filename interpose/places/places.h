@@ -120,10 +120,11 @@ struct places_round {
   bool each;       /* place_is_of_each_epoch */
 };
 
-/* Of the call of places_called, once places_here has been asked. False: its place is not known, or there is no Python. Some 30 ns
- * where the place has been asked for lately; of an engine's thread none where that has not looked
- * again who waits for it; otherwise as places_describe. In places_rounds.c. */
-bool places_round(struct places_round *round);
+/* Of the call of places_called, once places_here has been asked. False: its place is not known, or there is no Python, or
+ * the asker has taken note of that round at that place (NULL: whether or not). Some 30 ns where the place has been asked for lately; of an engine's
+ * thread none where that has not looked again who waits for it; otherwise as places_describe. In places_rounds.c. */
+bool places_round(struct places_round *round, const void *asker);
+void places_round_noted(const void *asker);
 
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to
  * hear of it if it is not: places are on, and the thread is not an engine's. */

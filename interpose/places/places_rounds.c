@@ -19,6 +19,9 @@ struct kept {
   enum loop_of of;
   struct python_loop in;
   uint32_t looks; /* python_waiting_looks, when it was read */
+  /* Who has taken note of which round: places_round_noted. */
+  const void *asker;
+  uint32_t noted;
 };
 
 /* KEPT of them, of the thread's own, by the low bits of ids; NULL: none yet, or no memory. */
@@ -74,11 +77,26 @@ static bool read_again(struct kept *kept_one) {
   return true;
 }
 
-bool places_round(struct places_round *round) {
+static struct kept *kept_here(void) {
   uint32_t id = python_is_present() ? places_current() : 0;
-  struct kept *of = id == 0 ? NULL : find_kept(id);
+  return id == 0 ? NULL : find_kept(id);
+}
+
+bool places_round(struct places_round *round, const void *asker) {
+  struct kept *of = kept_here();
+  uint32_t id = places_current();
   if (of == NULL || ((of->id != id || !read_again(of)) && !look_at_place(of, id)))
+    return false;
+  if (asker != NULL && of->asker == asker && of->noted == of->round.number)
     return false;
   *round = of->round;
   return true;
+}
+
+void places_round_noted(const void *asker) {
+  struct kept *of = kept_here();
+  if (of == NULL || of->id != places_current())
+    return;
+  of->asker = asker;
+  of->noted = of->round.number;
 }

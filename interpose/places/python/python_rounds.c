@@ -37,16 +37,17 @@ static uint32_t as_round(uint64_t number) {
   return number <= PLACE_ROUND_MAX ? (uint32_t)number : 0;
 }
 
-/* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly. */
+/* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly. What reads
+ * is compiled for either, as it is on the fast path. */
 typedef uint64_t load_word(uint64_t address);
 
-static uint64_t load_plainly(uint64_t address) {
+PYTHON_INLINE uint64_t load_plainly(uint64_t address) {
   return python_load(address);
 }
 
 /* Since 3.12 numbers count instead of rounds: they begin alike on all ranks, mostly (settle_levels). */
-static struct place_round round_of_range(const struct python_layout *layout, uint64_t object,
-                                         load_word *load) {
+PYTHON_INLINE struct place_round round_of_range(const struct python_layout *layout, uint64_t object,
+                                                load_word *load) {
   int64_t words[RANGE_WORDS];
   for (int i = 0; i < RANGE_WORDS; i++)
     words[i] = (int64_t)load(object + COUNTER + (uint64_t)i * sizeof(words[0]));
@@ -66,8 +67,8 @@ static bool is_shared(uint64_t object) {
 }
 
 /* Of an iterator that counts. */
-static struct place_round round_of(const struct python_layout *layout, uint64_t object,
-                                   uint64_t type, load_word *load) {
+PYTHON_INLINE struct place_round round_of(const struct python_layout *layout, uint64_t object,
+                                          uint64_t type, load_word *load) {
   if (type == layout->range_iterator)
     return round_of_range(layout, object, load);
   uint64_t of = load(object + ITERATED);
@@ -168,7 +169,7 @@ static bool follow_iterator(const struct python_layout *layout, uint64_t at, uin
 }
 
 /* Whether all is still held as it was. What is held by something else has not been freed as long as that is there. */
-static bool is_held(const struct python_loop *loop, load_word *load) {
+PYTHON_INLINE bool is_held(const struct python_loop *loop, load_word *load) {
   for (uint32_t i = 0; i < loop->nheld; i++) {
     const struct python_held *held = &loop->held[i];
     if ((load(held->at) & ~(uint64_t)TAGS) != held->object ||
@@ -178,8 +179,8 @@ static bool is_held(const struct python_loop *loop, load_word *load) {
   return loop->nheld > 0;
 }
 
-static struct place_round round_of_held(const struct python_layout *layout,
-                                        const struct python_loop *loop, load_word *load) {
+PYTHON_INLINE struct place_round round_of_held(const struct python_layout *layout,
+                                               const struct python_loop *loop, load_word *load) {
   const struct python_held *last = &loop->held[loop->nheld - 1];
   if (last->type == layout->enumerate)
     return (struct place_round){as_round(load(last->object + COUNTER)), 0};
@@ -215,16 +216,24 @@ void python_rounds(const struct python_layout *layout, const struct python_frame
   }
 }
 
-struct place_round python_rounds_again(const struct python_layout *layout,
-                                       const struct python_frame *frame, struct python_loop *loop,
-                                       bool is_own) {
-  load_word *load = is_own ? load_plainly : python_memory_word;
-  if (is_held(loop, load))
-    return round_of_held(layout, loop, load);
+/* Looks for the iterator of the loop. */
+static __attribute__((noinline)) struct place_round look_again(const struct python_layout *layout,
+                                                               const struct python_frame *frame,
+                                                               struct python_loop *loop) {
   uint64_t stack = stack_of(layout, frame), at = 0, object = 0;
   uint32_t slot = 0, found = 0;
   while (stack != 0 && found++ < loop->iterator)
     if ((at = next_iterator(stack, &slot, &object)) == 0)
       break;
   return at == 0 ? (struct place_round){0} : round_at(layout, at, object, loop);
+}
+
+struct place_round python_rounds_again(const struct python_layout *layout,
+                                       const struct python_frame *frame, struct python_loop *loop,
+                                       bool is_own) {
+  if (is_own && is_held(loop, load_plainly))
+    return round_of_held(layout, loop, load_plainly);
+  if (!is_own && is_held(loop, python_memory_word))
+    return round_of_held(layout, loop, python_memory_word);
+  return look_again(layout, frame, loop);
 }
