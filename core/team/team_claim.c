@@ -44,18 +44,6 @@ static place_rounds_t rounds_claimed(const struct team *team) {
   return place_rounds_refuse(rounds, team->places.levels);
 }
 
-/* Where the round began in which this rank stands (struct log_claim). */
-static uint32_t begun_claimed(const struct team *team) {
-  const struct team_places *places = &team->places;
-  if (team->claim.hash == 0 || team->claim.hash != team->claim.own_hash)
-    return 0;
-  if (places->begins != 0)
-    return LOG_BEGUN_HERE;
-  bool here = places->begun_place == team->claim.own_place.id &&
-              places->begun_round == place_epoch(team->claim.own_place.rounds).number;
-  return here ? places->begun : 0;
-}
-
 /* A reader that looked before sees another index afterwards, and looks again. */
 void team_show_claim(struct team *team) {
   if (!team->claim.text_written) {
@@ -85,8 +73,7 @@ void team_show_claim(struct team *team) {
                                          .flags = team->claim.flags,
                                          .epoch = team->claim.epoch,
                                          .rounds = rounds,
-                                         .place = team->claim.place.id,
-                                         .begun = begun_claimed(team)});
+                                         .place = team->claim.place.id});
   }
   team->claim.written = true;
   /* Said before the claim: whoever sees that this rank is parked knows whether it answers. With an

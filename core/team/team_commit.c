@@ -232,7 +232,7 @@ static void commit_at_last(struct team *team) {
     team->run_start = (uint32_t)team->head;
     team->shadows = 0;
   }
-  team_round_begun(team);
+  (void)team_round_begun(team);
   bool committed = team_commit_expected(team);
   assert(committed);
   (void)committed;
@@ -333,8 +333,6 @@ void team_publish(struct team *team, struct unit unit, uint64_t hash, uint32_t f
     team->run_real = real;
     team->run_start = (uint32_t)team->head;
   }
-  if (real)
-    team_round_begun(team);
   team->shadows = real ? 0 : team->shadows + 1;
   team->shadows_total += !real;
   team->reals += real;

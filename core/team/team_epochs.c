@@ -74,38 +74,56 @@ bool team_begins_round(const struct team *team) {
   return team->places.begins != 0;
 }
 
-void team_round_begun(struct team *team) {
-  struct team_places *places = &team->places;
-  if (places->begins == 0)
-    return;
-  places->begun_round = places->begins;
-  places->begun_place = team->claim.own_place.id;
-  places->begun = (uint32_t)team->head + 1;
-  places->begins = 0;
+/* Where a round has begun, as a word: at which place, and of how many; its number; and the low bits of the index. */
+enum { INDEX_BITS = 22, ROUND_BITS = 10, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
+_Static_assert(PLACE_EPOCHS_MAX < 1u << ROUND_BITS, "all numbers of rounds");
+
+static uint64_t begun_here(const struct team *team) {
+  const struct place *place = &team->claim.own_place;
+  struct place_round round = place_epoch(place->rounds);
+  uint64_t which = place->id ^ round.total * UINT32_C(0x9e3779b1);
+  return which << WHICH_SHIFT | (uint64_t)round.number << INDEX_BITS |
+         (team->head & ((UINT64_C(1) << INDEX_BITS) - 1));
 }
 
-/* Whether the round that begins here is not the other rank's, as its last claim says: it claims the same here in an earlier
- * one, or has begun this one, or a later one, elsewhere. begun: where; index plus one, 0: not known. */
-static bool is_in_another(const struct team *team, uint32_t rank, struct place_round *round,
-                          uint32_t *begun) {
+static uint32_t begun_round(uint64_t begun) {
+  return (uint32_t)(begun >> INDEX_BITS) & ((1u << ROUND_BITS) - 1);
+}
+
+/* The index next to the head of which these are the low bits. */
+static uint64_t begun_index(const struct team *team, uint64_t begun) {
+  uint32_t behind = (uint32_t)(team->head - begun) << (32 - INDEX_BITS);
+  return team->head - (uint64_t)((int32_t)behind >> (32 - INDEX_BITS));
+}
+
+/* Whether the round that begins here is not the other rank's: it has begun this one, or a later one, elsewhere, or claims the same
+ * here in an earlier one. */
+static bool is_in_another(const struct team *team, uint32_t rank, uint32_t *round,
+                          uint64_t *begun) {
   const struct plane_log *log = log_of(team->plane, rank);
-  struct place_round own = place_epoch(team->claim.own_place.rounds);
+  uint64_t own = begun_here(team);
   struct log_claim claim;
-  uint64_t index;
-  if (!log_last_claim(log, &index, &claim) || claim.hash != team->claim.hash)
+  *begun = log_begun(log);
+  *round = begun_round(*begun);
+  if (*begun >> WHICH_SHIFT == own >> WHICH_SHIFT && *begun != own && *round >= begun_round(own))
+    return true;
+  struct place_round epoch = place_epoch(team->claim.own_place.rounds);
+  if (!log_read_claim(log, team->head, &claim) || claim.hash != team->claim.hash)
     return false;
-  *round = place_epoch(claim.rounds);
-  bool is_issued = log_passed(log) > index && (log_flags(log, index) & ENTRY_REAL);
-  *begun = claim.begun != LOG_BEGUN_HERE ? claim.begun : is_issued ? (uint32_t)index + 1 : 0;
-  if (round->total != own.total || round->number < own.number)
-    return round->total == own.total && index == team->head;
-  return round->number > own.number || (*begun != 0 && *begun != (uint32_t)team->head + 1);
+  struct place_round other = place_epoch(claim.rounds);
+  *begun = 0;
+  *round = other.number;
+  return other.total == epoch.total && other.number < epoch.number;
 }
 
-bool team_doubt_round(struct team *team) {
-  struct place_round round = {0, 0};
-  uint32_t rank = 0, begun = 0;
-  if (team->places.begins == 0 || team->owner.may_mix || team->claim.hash != team->claim.own_hash)
+bool team_round_begun(struct team *team) {
+  uint32_t rank = 0, round = 0;
+  uint64_t begun = 0;
+  if (team->places.begins == 0)
+    return false;
+  team->places.begins = 0;
+  log_say_begun(team->own, begun_here(team));
+  if (team->owner.may_mix)
     return false;
   while (rank < team->plane->nranks &&
          (rank == team->plane->rank || !is_in_another(team, rank, &round, &begun)))
@@ -114,16 +132,15 @@ bool team_doubt_round(struct team *team) {
     return false;
   bool told = plane_say_mixed(team->shared);
   team->telling.guessed |= !told;
-  team->telling.guess = (struct team_guess){
-      .kind = GUESS_MIXED,
-      .rank = team->plane->rank,
-      .other = rank,
-      .round = place_epoch(team->claim.own_place.rounds).number,
-      .other_round = round.number,
-      .begun = team->head,
-      .other_begun =
-          begun == 0 ? 0 : team->head + (uint64_t)(int64_t)(int32_t)(begun - (uint32_t)team->head),
-      .member = team->claim.unit.members[0]};
+  team->telling.guess =
+      (struct team_guess){.kind = GUESS_MIXED,
+                          .rank = team->plane->rank,
+                          .other = rank,
+                          .round = begun_round(begun_here(team)),
+                          .other_round = round,
+                          .begun = team->head,
+                          .other_begun = begun == 0 ? 0 : begun_index(team, begun) + 1,
+                          .member = team->claim.unit.members[0]};
   team_copy_text(team->telling.guess.place, &team->claim.own_place);
   return true;
 }

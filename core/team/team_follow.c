@@ -57,7 +57,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
   team_tell_blind(team);
   if (mine) {
     bool doubts = team_doubt(team, unit, hash, flags);
-    if ((team_doubt_round(team) || doubts) && (team->claim.flags & CLAIM_SURE)) {
+    if ((team_round_begun(team) || doubts) && (team->claim.flags & CLAIM_SURE)) {
       team_fail(team, FAILURE_UNSURE, source, team->head);
       return TEAM_FAILED;
     }

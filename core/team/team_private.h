@@ -194,12 +194,9 @@ bool team_has_alias(struct team *team, uint64_t hash);
 
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
  * unit from the very place that the unit has. */
-/* Whether the epochs of ranks mix, as far as it is seen where this rank begins one: told once. Before that index is
- * passed. */
-bool team_doubt_round(struct team *team);
-
-/* Before an index is passed at which this rank issues its unit. */
-void team_round_begun(struct team *team);
+/* Before an index is passed at which this rank issues its unit: says so if its round begins there. True: the epochs of ranks mix;
+ * told once. */
+bool team_round_begun(struct team *team);
 
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
 void team_note_use(struct team *team, struct unit unit, uint64_t hash);

@@ -179,8 +179,6 @@ struct team_places {
       rounds; /* in which this rank stood when it last claimed, or looked before a commit */
   uint32_t
       begins; /* the round of the outermost loop that begins with this rank's next unit; 0: none that is known */
-  /* The last one that began so: where, and the low bits of its index, plus one; 0: none. */
-  uint32_t begun_round, begun_place, begun;
   bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;

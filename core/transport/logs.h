@@ -86,11 +86,7 @@ struct log_claim {
   uint32_t place;     /* id of the unit's place; 0: not known */
   uint32_t epoch;     /* the how-manieth time the rank comes there (team_epochs.c); 0: not known */
   uint32_t reals;     /* reals when it was made */
-  /* Low bits of an index plus one: where the rank's round of the outermost loop began, if that was at the place of
-   * this unit; 0: elsewhere, or not known. */
-  uint32_t begun;
 };
-#define LOG_BEGUN_HERE UINT32_MAX /* ... it begins where this is issued */
 
 /* The index claimed, plus one; 0: none, or it is being rewritten. */
 static inline uint64_t log_claimed(const struct plane_log *log);
@@ -99,11 +95,6 @@ static inline bool log_claims(const struct plane_log *log, uint64_t index);
 /* What is claimed at an index. False if nothing is, or the claim is just being rewritten: look
  * again. */
 static inline bool log_read_claim(const struct plane_log *log, uint64_t index,
-                                  struct log_claim *claim);
-
-/* The last claim of the rank, which it may have passed since, and its index. False: it has made none, or is just
- * making one. */
-static inline bool log_last_claim(const struct plane_log *log, uint64_t *index,
                                   struct log_claim *claim);
 
 /* Takes away what is claimed, and writes something else. Releases: whoever sees a new field sees
@@ -225,6 +216,11 @@ static inline void log_say_asks(struct plane_log *own, bool asks);
  * such ends, however steady the loop is. */
 static inline bool log_is_unsteady(const struct plane_log *log);
 static inline void log_say_unsteady(struct plane_log *own);
+
+/* What a rank says of the round of its outermost loop (team_epochs.c); 0: nothing. Sequentially consistent: of two ranks that say
+ * one, and then look at the other's, at least one sees it. */
+static inline uint64_t log_begun(const struct plane_log *log);
+static inline void log_say_begun(struct plane_log *own, uint64_t begun);
 
 /* ---- attention: one load tells an active rank that nobody needs anything ---- */
 

@@ -122,16 +122,8 @@ static inline bool log_read_claim(const struct plane_log *log, uint64_t index,
       .place = WORD_ACQUIRE(log->claim_place),
       .epoch = WORD_ACQUIRE(log->claim_epoch),
       .reals = WORD_ACQUIRE(log->claim_reals),
-      .begun = WORD_ACQUIRE(log->claim_begun),
   };
   return log_claims(log, index);
-}
-
-static inline bool log_last_claim(const struct plane_log *log, uint64_t *index,
-                                  struct log_claim *claim) {
-  uint64_t claimed = log_claimed(log);
-  *index = claimed - 1;
-  return claimed != 0 && log_read_claim(log, *index, claim);
 }
 
 static inline void log_write_claim(struct plane_log *own, const struct log_claim *claim) {
@@ -145,7 +137,6 @@ static inline void log_write_claim(struct plane_log *own, const struct log_claim
   WORD_RELEASE(own->claim_place, claim->place);
   WORD_RELEASE(own->claim_epoch, claim->epoch);
   WORD_RELEASE(own->claim_reals, claim->reals);
-  WORD_RELEASE(own->claim_begun, claim->begun);
   WORD_RELEASE(own->claim_last_real, claim->last_real);
 }
 
@@ -365,6 +356,14 @@ static inline bool log_is_unsteady(const struct plane_log *log) {
 
 static inline void log_say_unsteady(struct plane_log *own) {
   atomic_store(&own->unsteady, 1);
+}
+
+static inline uint64_t log_begun(const struct plane_log *log) {
+  return atomic_load(&log->begun);
+}
+
+static inline void log_say_begun(struct plane_log *own, uint64_t begun) {
+  atomic_store(&own->begun, begun);
 }
 
 /* ---- attention ---- */

@@ -12,7 +12,7 @@
 
 #include "core/transport/mirror_private.h"
 
-#define CLAIM_NUMBERS 11u
+#define CLAIM_NUMBERS 10u
 /* Of an exchange, which moves what each rank says itself (core/team/team_claim.c). */
 #define BYTES_OF_EXCHANGE UINT64_MAX
 
@@ -54,7 +54,6 @@ static void read_claimed(const struct plane_log *log, uint64_t claimed[CLAIM_NUM
       WORD_ACQUIRE(log->claim_rounds), WORD_ACQUIRE(log->claim_text),
       WORD_ACQUIRE(log->claim_flags),  WORD_ACQUIRE(log->claim_reals),
       WORD_ACQUIRE(log->claim_place),  WORD_ACQUIRE(log->claim_epoch),
-      WORD_ACQUIRE(log->claim_begun),
   };
   memcpy(claimed, fields, sizeof(fields));
 }

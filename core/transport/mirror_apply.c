@@ -149,8 +149,8 @@ static void apply_claim(struct plane_log *log, struct mirror_in *in) {
   uint64_t claim = log_passed(log) + mirror_unsigned(mirror_get(in));
   bool fields = mirror_get_up_to(in, 1) != 0;
   uint64_t hash = fields ? mirror_get_8(in) : 0, signature = fields ? mirror_get_8(in) : 0;
-  uint64_t numbers[9] = {0};
-  for (uint32_t i = 0; fields && i < 9; i++)
+  uint64_t numbers[8] = {0};
+  for (uint32_t i = 0; fields && i < 8; i++)
     numbers[i] = mirror_get_up_to(in, i < 3 ? UINT64_MAX : UINT32_MAX);
   if (in->bad)
     return;
@@ -165,8 +165,7 @@ static void apply_claim(struct plane_log *log, struct mirror_in *in) {
                                              .mark = (uint32_t)numbers[4] >> CLAIM_MARK_SHIFT,
                                              .reals = (uint32_t)numbers[5],
                                              .place = (uint32_t)numbers[6],
-                                             .epoch = (uint32_t)numbers[7],
-                                             .begun = (uint32_t)numbers[8]});
+                                             .epoch = (uint32_t)numbers[7]});
   atomic_exchange(&log->claim, claim);
 }
 

@@ -8,20 +8,21 @@
  * first is above the second; of those that it takes away in that order, too. */
 const struct mirror_word mirror_words[MIRROR_WORDS] = {
     WORD(mirrored, WORD_PLAIN, WORD_EARLY),    WORD(refused_for, WORD_PLAIN, WORD_EARLY),
-    WORD(lossy_kind, WORD_PLAIN, WORD_LATE),   WORD(lossy_peer, WORD_PLAIN, WORD_LATE),
-    WORD(lossy_index, WORD_PLAIN, WORD_LATE),  WORD(lossy_count, WORD_PLAIN, WORD_LATE),
-    WORD(shadows, WORD_PLAIN, WORD_LATE),      WORD(joined_time, WORD_JOINED, WORD_LATE),
-    WORD(parts, WORD_PLAIN, WORD_LATE),        WORD(summed_up, WORD_PLAIN, WORD_LATE),
-    WORD(keeps_step, WORD_PLAIN, WORD_LATE),   WORD(busy_until, WORD_TIME, WORD_LATE),
-    WORD(asks_about, WORD_PLAIN, WORD_LATE),   WORD(holds, WORD_PLAIN, WORD_LATE),
-    WORD(moves, WORD_PLAIN, WORD_LATE),        WORD(asks, WORD_PLAIN, WORD_LATE),
-    WORD(leaving, WORD_PLAIN, WORD_LATE),      WORD(parked_ms, WORD_TIME, WORD_LATE),
-    WORD(answering, WORD_PLAIN, WORD_LATE),    WORD(unsteady, WORD_PLAIN, WORD_LATE),
-    WORD(failed_index, WORD_PLAIN, WORD_LAST), WORD(state, WORD_PLAIN, WORD_LAST),
+    WORD(begun, WORD_PLAIN, WORD_EARLY),       WORD(lossy_kind, WORD_PLAIN, WORD_LATE),
+    WORD(lossy_peer, WORD_PLAIN, WORD_LATE),   WORD(lossy_index, WORD_PLAIN, WORD_LATE),
+    WORD(lossy_count, WORD_PLAIN, WORD_LATE),  WORD(shadows, WORD_PLAIN, WORD_LATE),
+    WORD(joined_time, WORD_JOINED, WORD_LATE), WORD(parts, WORD_PLAIN, WORD_LATE),
+    WORD(summed_up, WORD_PLAIN, WORD_LATE),    WORD(keeps_step, WORD_PLAIN, WORD_LATE),
+    WORD(busy_until, WORD_TIME, WORD_LATE),    WORD(asks_about, WORD_PLAIN, WORD_LATE),
+    WORD(holds, WORD_PLAIN, WORD_LATE),        WORD(moves, WORD_PLAIN, WORD_LATE),
+    WORD(asks, WORD_PLAIN, WORD_LATE),         WORD(leaving, WORD_PLAIN, WORD_LATE),
+    WORD(parked_ms, WORD_TIME, WORD_LATE),     WORD(answering, WORD_PLAIN, WORD_LATE),
+    WORD(unsteady, WORD_PLAIN, WORD_LATE),     WORD(failed_index, WORD_PLAIN, WORD_LAST),
+    WORD(state, WORD_PLAIN, WORD_LAST),
 };
 /* A new word of a log is one of these, or has a part of a frame of its own. The exception is
  * `awaits`, which is for the machine's own agent. */
-_Static_assert(PLANE_VERSION == 33, "every word of a log is mirrored");
+_Static_assert(PLANE_VERSION == 34, "every word of a log is mirrored");
 
 static const void *word_of(const struct plane_log *log, uint32_t word) {
   return (const unsigned char *)log + mirror_words[word].at;

@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 33u
+#define PLANE_VERSION 34u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
@@ -88,7 +88,6 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t claim_reals;
   _Atomic uint32_t claim_place;
   _Atomic uint32_t claim_epoch;
-  _Atomic uint32_t claim_begun;
 
   /* Rarely written. */
   _Alignas(64) _Atomic uint32_t state; /* enum rank_state, LOG_DIED or LOG_FOLLOWED */
@@ -111,6 +110,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
       joined_time;            /* high half: how long, in ms; low half: since when, 0: it has not */
   _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
   _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
+  _Atomic uint64_t begun;     /* log_say_begun */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
   _Atomic uint32_t awaits;    /* not 0: it waits for others without a claim */
   _Atomic uint32_t unsteady;  /* not 0: log_say_unsteady */

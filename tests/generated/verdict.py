@@ -212,6 +212,16 @@ def count_split_by(spec, meetings, by_epoch):
     return sum(counts[key] - max(calls[key].values()) for key in counts)
 
 
+def count_other_epochs(meetings):
+    """Meetings of one point in different epochs, of points to which a rank comes in several: behind the last epoch each has its own."""
+    epochs = {}
+    for rank, call in ((rank, call) for met in meetings for rank, _, call in met):
+        epochs.setdefault((call[0], rank), set()).add(call[1])
+    often = {point for (point, _), seen in epochs.items() if len(seen) > 1}
+    return sum(1 for met in meetings
+               if len({call[0] for _, _, call in met}) == 1 and met[0][2][0] in often and len({call[1] for _, _, call in met}) > 1)
+
+
 def deviations(spec, ranks, meetings):
     """Of an even program: meetings in which not all ranks have made the same call."""
     bad = []
@@ -275,8 +285,7 @@ def judge(spec, result, reference=None):
         found["wrong"] = len(wrong)
         if is_silent(spec, ranks, meetings, wrong):
             found["silent"] = 1
-    others = sum(1 for met in meetings
-                 if len({call[0] for _, _, call in met}) == 1 and len({call[1] for _, _, call in met}) > 1)
+    others = count_other_epochs(meetings)
     if others:
         found["other_epoch"] = others
     if not result.hung and not any(statuses):

@@ -137,7 +137,7 @@ static void check_operations(void) {
 }
 
 static void check_all(void) {
-  size_t size = offsetof(struct plane_log, claim_begun) + 4 - offsetof(struct plane_log, claim);
+  size_t size = offsetof(struct plane_log, claim_epoch) + 4 - offsetof(struct plane_log, claim);
   check_entries();
   check_operations();
   cr_assert_eq(memcmp(log_here->text, log_there->text, sizeof(log_here->text)), 0);
@@ -174,7 +174,7 @@ Test(mirror, every_word_arrives) {
   log_there->parked_ms = log_here->parked_ms;
   log_there->joined_time = log_here->joined_time;
   for (size_t i = first; i < last; i++) {
-    bool between = (4 * i >= offsetof(struct plane_log, claim_begun) + 4 &&
+    bool between = (4 * i >= offsetof(struct plane_log, claim_epoch) + 4 &&
                     4 * i < offsetof(struct plane_log, state)) ||
                    4 * i == offsetof(struct plane_log, awaits) ||
                    (4 * i >= offsetof(struct plane_log, unsteady) + 4 &&

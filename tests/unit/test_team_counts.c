@@ -174,7 +174,8 @@ Test(team_mixed, who_begins_a_round_where_another_is_in_an_earlier_one_says_so_a
 Test(team_mixed, who_begins_a_round_after_another_has_begun_a_later_one_says_so) {
   begins_alone(3, 3);
   issue_in((const uint32_t[RANKS]){12, 3, 3, 3});
-  expect_told(1, (struct team_guess){.other = 1, .round = 2, .other_round = 3, .begun = 6});
+  expect_told(1, (struct team_guess){
+                     .other = 3, .round = 2, .other_round = 3, .begun = 6, .other_begun = 6});
 }
 
 Test(team_mixed, the_owner_may_have_meant_it) {
