@@ -15,7 +15,7 @@ CLASSES = {'PRECALL': 'p', 'EXTENDED_ARG': 'e', 'SEND': 's', 'RETURN_VALUE': 'r'
            'RERAISE': 'x', 'SETUP_FINALLY': 'h', 'SETUP_WITH': 'H', 'SETUP_ASYNC_WITH': 'H', 'POP_BLOCK': 'k',
            'POP_EXCEPT': 'v', 'END_ASYNC_FOR': 'y', 'WITH_EXCEPT_START': 'w', 'INSTRUMENTED_LINE': 'l',
            'INSTRUMENTED_INSTRUCTION': 'i', 'JUMP_FORWARD': 'J', 'JUMP_BACKWARD': 'B', 'JUMP_BACKWARD_NO_INTERRUPT': 'B',
-           'JUMP_ABSOLUTE': 'A', 'FOR_ITER': 'F', 'YIELD_VALUE': 'Y', 'NOP': 'n', 'ENTER_EXECUTOR': '.', 'INTERPRETER_EXIT': '.', 'RESERVED': '.'}
+           'JUMP_ABSOLUTE': 'A', 'FOR_ITER': 'F', 'YIELD_VALUE': 'Y', 'YIELD_FROM': 'Y', 'NOP': 'n', 'ENTER_EXECUTOR': '.', 'INTERPRETER_EXIT': '.', 'RESERVED': '.'}
 
 # As enum python_effect in interpose/places/python/python_opcodes.h names them.
 EFFECTS = {'LOAD_FAST': 'L', 'LOAD_FAST_CHECK': 'L', 'LOAD_FAST_BORROW': 'L', 'LOAD_FAST_LOAD_FAST': 'M',
@@ -70,7 +70,7 @@ def class_of(name):
         return 'a'
     if opcode.opmap[name] in opcode.hasjrel:
         return 'b' if 'BACKWARD' in name else 'f'
-    if name.startswith(('CALL', 'YIELD_FROM')) and 'INTRINSIC' not in name:
+    if name.startswith('CALL') and 'INTRINSIC' not in name:
         return 'c'
     return 'q' if name.startswith(QUIET) else 'o'
 

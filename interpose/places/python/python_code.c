@@ -304,13 +304,15 @@ uint32_t python_code_instruction(const struct python_layout *layout, const struc
 /* CO_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE and CO_ASYNC_GENERATOR
  * (Include/cpython/code.h).
  */
-#define OF_GENERATORS (0x20u | 0x80u | 0x100u | 0x200u)
+#define OF_GENERATOR 0x20u
+#define OF_GENERATORS (OF_GENERATOR | 0x80u | 0x100u | 0x200u)
 
 static bool python_fill(const struct python_layout *layout, const struct header *header,
                         struct python_code *code) {
   const struct python_offsets *at = &layout->at;
   code->first_line = number_at(header, at->code_first_line);
   code->suspends = (number_at(header, at->code_flags) & OF_GENERATORS) != 0;
+  code->generates = (number_at(header, at->code_flags) & OF_GENERATORS) == OF_GENERATOR;
   read_constants(layout, header, code);
   return read_text(layout, word_at(header, at->code_file), code->file) &&
          read_text(layout, word_at(header, at->code_name), code->name) &&

@@ -41,6 +41,7 @@ struct python_code {
   uint64_t key;
   uint32_t first_line;
   bool suspends;   /* a generator or coroutine: control also leaves it by a yield or an await */
+  bool generates;  /* a generator that is none */
   uint32_t nunits; /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
   struct python_bytes exceptions;    /* 3.11 and later */

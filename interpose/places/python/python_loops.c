@@ -109,16 +109,58 @@ static uint32_t nodes_in(const struct function *function, uint32_t instruction, 
                     nodes, room);
 }
 
+/* ---- yields ---- */
+
+static enum python_opcode opcode_at(const struct python_layout *layout,
+                                    const struct python_code *code, uint32_t unit) {
+  return python_opcode_of(layout->opcodes, code->units[(size_t)2 * unit]);
+}
+
+/* Whether control comes from an instruction, by number, to a yield, or from one to it: another one than that itself. True without
+ * memory. */
+static bool comes_to_yield(const struct python_layout *layout, const struct python_code *code,
+                           const struct python_graph *graph, uint32_t number, bool backwards) {
+  uint32_t nblocks = graph->flow.nblocks, nedges = graph->flow.nedges;
+  uint32_t block = last_up_to(graph->firsts, nblocks, number);
+  bool *marked = calloc(nblocks, sizeof(*marked));
+  uint32_t *stack = calloc(nblocks, sizeof(*stack));
+  struct flow_arc *arcs = calloc(nedges + 1, sizeof(*arcs));
+  struct flow_lists next;
+  bool comes = true;
+  for (uint32_t i = 0; arcs != NULL && i < nedges; i++)
+    arcs[i] = (struct flow_arc){graph->flow.edges[i].from, graph->flow.edges[i].to};
+  if (marked != NULL && stack != NULL && arcs != NULL &&
+      flow_lists_make(&next, nblocks, arcs, nedges, backwards)) {
+    for (uint32_t i = next.start[block]; i < next.start[block + 1]; i++)
+      marked[next.items[i]] = true;
+    flow_reach(&next, nblocks, marked, stack);
+    flow_lists_drop(&next);
+    comes = false;
+    for (uint32_t i = 0; !comes && i < graph->ninstructions; i++) {
+      uint32_t of = last_up_to(graph->firsts, nblocks, i);
+      bool is_reached = marked[of] || (of == block && (backwards ? i < number : i > number));
+      comes = is_reached && i != number && opcode_at(layout, code, graph->units[i]) == OPCODE_YIELD;
+    }
+  }
+  free(marked);
+  free(stack);
+  free(arcs);
+  return comes;
+}
+
 /* Whether the function ends in an exception on all ways from there on, in view of how the call made
- * there ends. A generator comes back by what it yields, too. What an exception out of another call
+ * there ends; a generator that yields nothing more does, by StopIteration at the latest. What an exception out of another call
  * leads to is not followed: it may be swallowed on the way here. */
-static bool throws_from(const struct python_code *code, const struct function *function,
-                        uint32_t instruction, bool thrown) {
+static bool throws_from(const struct python_layout *layout, const struct python_code *code,
+                        const struct function *function, uint32_t instruction, bool thrown) {
   uint32_t block;
-  if (thrown || code->suspends || function->flow == NULL)
+  if (thrown || code->suspends != code->generates || function->flow == NULL)
     return false;
-  (void)number_of(&function->graph, instruction, &block);
-  return flow_never_returns(function->flow, block);
+  uint32_t number = number_of(&function->graph, instruction, &block);
+  if (!code->generates)
+    return flow_never_returns(function->flow, block);
+  bool yields = opcode_at(layout, code, function->graph.units[number]) == OPCODE_YIELD; /* from */
+  return !yields && !comes_to_yield(layout, code, &function->graph, number, false);
 }
 
 uint32_t python_loops_original(const struct python_layout *layout, const struct python_code *code,
@@ -183,7 +225,8 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
     iterators[i] = 0;
   if (n > 0 && is_known)
     iterators_in(function, instruction, nodes, n < room ? n : room, iterators);
-  *throws = function != NULL && is_known && throws_from(code, function, instruction, thrown);
+  *throws =
+      function != NULL && is_known && throws_from(layout, code, function, instruction, thrown);
   if (!kept)
     free_function(function);
   if (n > 0)
@@ -195,11 +238,6 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
 
 /* ---- what a generator gives ---- */
 
-static enum python_opcode opcode_at(const struct python_layout *layout,
-                                    const struct python_code *code, uint32_t unit) {
-  return python_opcode_of(layout->opcodes, code->units[(size_t)2 * unit]);
-}
-
 /* The instruction, by number, that has yielded: where the frame stands, or before that (since 3.13). */
 static bool find_yield(const struct python_layout *layout, const struct python_code *code,
                        const struct python_graph *graph, uint32_t instruction, uint32_t *number) {
@@ -207,41 +245,6 @@ static bool find_yield(const struct python_layout *layout, const struct python_c
   if (*number > 0 && opcode_at(layout, code, graph->units[*number]) != OPCODE_YIELD)
     --*number;
   return opcode_at(layout, code, graph->units[*number]) == OPCODE_YIELD;
-}
-
-/* Marks the blocks that come before a block, or behind it. */
-static bool mark_around(const struct python_graph *graph, uint32_t block, bool backwards,
-                        bool *marked, uint32_t *stack, struct flow_arc *arcs) {
-  struct flow_lists next;
-  for (uint32_t i = 0; i < graph->flow.nedges; i++)
-    arcs[i] = (struct flow_arc){graph->flow.edges[i].from, graph->flow.edges[i].to};
-  if (!flow_lists_make(&next, graph->flow.nblocks, arcs, graph->flow.nedges, backwards))
-    return false;
-  memset(marked, 0, graph->flow.nblocks * sizeof(*marked));
-  marked[block] = true;
-  flow_reach(&next, graph->flow.nblocks, marked, stack);
-  flow_lists_drop(&next);
-  return true;
-}
-
-/* Whether control comes to no other yield before this one, or behind it. */
-static bool yields_alone(const struct python_layout *layout, const struct python_code *code,
-                         const struct python_graph *graph, uint32_t number) {
-  uint32_t nblocks = graph->flow.nblocks, block = last_up_to(graph->firsts, nblocks, number);
-  bool *marked = calloc(nblocks, sizeof(*marked));
-  uint32_t *stack = calloc(nblocks, sizeof(*stack));
-  struct flow_arc *arcs = calloc(graph->flow.nedges + 1, sizeof(*arcs));
-  bool alone = marked != NULL && stack != NULL && arcs != NULL;
-  for (int backwards = 0; alone && backwards < 2; backwards++) {
-    alone = mark_around(graph, block, backwards != 0, marked, stack, arcs);
-    for (uint32_t i = 0; alone && i < graph->ninstructions; i++)
-      alone = i == number || opcode_at(layout, code, graph->units[i]) != OPCODE_YIELD ||
-              !marked[last_up_to(graph->firsts, nblocks, i)];
-  }
-  free(marked);
-  free(stack);
-  free(arcs);
-  return alone;
 }
 
 /* Whether it stands in one loop, a `for`, whose rounds all come there; or in none, in a `yield from`. */
@@ -266,8 +269,9 @@ uint8_t python_loops_gives(const struct python_layout *layout, const struct pyth
   struct function *function = function_of(layout, code, &kept);
   bool gives = function != NULL && function->flow != NULL && instruction < code->nunits &&
                find_yield(layout, code, &function->graph, instruction, &number) &&
-               gives_each(layout, code, function, number) &&
-               yields_alone(layout, code, &function->graph, number);
+               gives_each(layout, code, function, number);
+  for (int backwards = 0; gives && backwards < 2; backwards++)
+    gives = !comes_to_yield(layout, code, &function->graph, number, backwards != 0);
   if (!kept)
     free_function(function);
   return gives ? 1 : 0;
