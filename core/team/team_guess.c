@@ -23,7 +23,7 @@ void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place) {
 static bool is_merged_in_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   bool uneven = team->telling.was_uneven || team->shadows_total != 0 ||
                 !(flags & (ENTRY_ALL | ENTRY_EXPECTED));
-  return hash != team->claim.own_hash && !team_has_alias(team, hash) &&
+  return hash != team->claim.own_hash && !team_has_alias(team, hash) && !team_is_split(unit) &&
          (uneven || team_is_doubtful(team, unit, hash, flags));
 }
 

@@ -107,6 +107,12 @@ bool team_is_told(struct team *team);
 /* What messages say of a place; place: NULL if it is not known. */
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
 
+/* Of splits that look alike there is no doubt that they are one: all ranks make each, whoever is to be in the new communicator and
+ * whoever is not from branches of their own, and none because it has no more data. */
+static inline bool team_is_split(struct unit unit) {
+  return unit.nmembers == 1 && unit.members->kind == MEMBER_SPLIT;
+}
+
 /* This rank is about to issue what it claims as a unit of G, of this hash and with these flags.
  * Gives a WARN if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);

@@ -302,17 +302,20 @@ static uint32_t note_epochs(struct team *team, uint32_t winner) {
   return 0;
 }
 
-static void note_guess(struct team *team, uint32_t winner) {
+/* Whether the winner is a guess; told once. */
+static bool note_guess(struct team *team, uint32_t winner) {
   uint32_t at;
   struct text text;
   if (!settle_is_guess(team->settling.sum, winner, &at))
-    return;
+    return false;
   const struct claimed *won = &team->settling.sum->units[winner],
                        *loser = &team->settling.sum->units[at];
-  if (!is_news(team, won, loser) || team_is_told(team))
-    return;
   if (team_read_text(team, log_of(team->plane, loser->rank), loser->text, &text) != READ_UNIT)
-    return;
+    return true;
+  if (team_is_split(text.unit) && settle_is_same(won, loser))
+    return false;
+  if (!is_news(team, won, loser) || team_is_told(team))
+    return true;
   team->telling.guessed = true;
   team->telling.guess =
       (struct team_guess){.kind = settle_is_same(won, loser)         ? GUESS_SAME
@@ -323,6 +326,7 @@ static void note_guess(struct team *team, uint32_t winner) {
                           .member = text.unit.members[0]};
   team_copy_text(team->telling.guess.place, won->place);
   team_copy_text(team->telling.guess.other_place, loser->place);
+  return true;
 }
 
 /* The winner's unit, as its rank has written it; or as this rank has, if it is the same. */
@@ -352,9 +356,8 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
   if (!all && team_claims_stop(team, winner->mark == 0))
     return team_settle_stop(team, winner->hash);
   uint32_t epoch = note_epochs(team, at);
-  note_guess(team, at); /* before the winner's unit is read, to the same place */
-  uint32_t loser;
-  if ((team->settling.sum->any & CLAIM_SURE) && settle_is_guess(team->settling.sum, at, &loser))
+  bool guess = note_guess(team, at); /* before the winner's unit is read, to the same place */
+  if (guess && (team->settling.sum->any & CLAIM_SURE))
     return team_settle_stop(team, winner->hash);
   struct text text;
   enum read_result read = find_winner(team, winner, &text);

@@ -12,23 +12,17 @@
 /* Where a rank was last in a team, as its endpoint keeps it: a word. */
 #define VISIT_EACH (UINT32_C(1) << 31)
 
-/* Of a loop so many rounds, and one of as many then. */
-enum { TOLD_EACH = 64 };
+enum { OTHERS_MAX = 64 }; /* of a rank's other teams so many */
 
 static uint64_t word_of(const struct places_round *round) {
   return (uint64_t)round->loop << 32 | round->number | (round->each ? VISIT_EACH : 0);
-}
-
-/* Whether the others are to hear of it: to say where a round begins is a claim. */
-static bool is_told(uint32_t number) {
-  return join_settings()->epochs == EPOCHS_WAIT || number <= TOLD_EACH || number % TOLD_EACH == 0;
 }
 
 /* Whether a rank has to wait before it comes to `now`. last: the word. */
 static bool is_due(uint64_t last, const struct places_round *now) {
   uint32_t number = (uint32_t)last & ~VISIT_EACH;
   bool each = ((uint32_t)last & VISIT_EACH) != 0;
-  if (now->loop == 0 || !is_told(now->number))
+  if (now->loop == 0)
     return false;
   if ((uint32_t)(last >> 32) != now->loop || now->number < number)
     return now->number > 1; /* others may be in earlier ones */
@@ -52,20 +46,48 @@ bool rounds_are_due(ncclComm_t handle) {
   return false;
 }
 
-/* Whether the call begins a round in a team that is not among the requests yet. Takes note of it. */
-static bool begins_round(const struct call *call, const struct places_round *now,
-                         const struct request *requests, uint32_t nrequests) {
-  struct communicator *comm = call->kind < CALL_SEND ? communicator_find(call->handle) : NULL;
-  if (comm == NULL || apart_is_set(comm->end))
-    return false;
+static bool is_in_loop(const struct endpoint *end, const struct places_round *now) {
+  return (uint32_t)(atomic_load(&end->visit) >> 32) == now->loop;
+}
+
+/* A round begins in the team, unless that is among the requests already: adds it to them. Takes note of it. Returns how many there are. */
+static uint32_t begin_round(struct endpoint *end, const struct places_round *now,
+                            struct request *requests, uint32_t nrequests) {
   for (uint32_t i = 0; i < nrequests; i++)
-    if (requests[i].end == comm->end)
-      return false;
-  bool due = is_due(atomic_load(&comm->end->visit), now);
-  atomic_store(&comm->end->visit, word_of(now));
-  if (due)
-    atomic_store(&comm->end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
-  return due;
+    if (requests[i].end == end)
+      return nrequests;
+  bool due = !apart_is_set(end) && is_due(atomic_load(&end->visit), now);
+  if (due) {
+    atomic_store(&end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
+    requests[nrequests++] = (struct request){.end = end, .goes_round = is_in_loop(end, now)};
+  }
+  atomic_store(&end->visit, word_of(now));
+  return nrequests;
+}
+
+static uint32_t begin_for_calls(const struct call *calls, size_t ncalls,
+                                const struct places_round *now, struct request *requests) {
+  uint32_t nrequests = 0;
+  for (size_t i = 0; i < ncalls; i++) {
+    struct communicator *comm =
+        calls[i].kind < CALL_SEND ? communicator_find(calls[i].handle) : NULL;
+    if (comm != NULL)
+      nrequests = begin_round(comm->end, now, requests, nrequests);
+  }
+  return nrequests;
+}
+
+/* Other teams of a rank that begins a round begin it with it, if it has been in the round before in them: what it waits for in one
+ * team others may wait for in another. */
+static uint32_t begin_for_others(const struct places_round *now, struct request *requests,
+                                 uint32_t nrequests, uint32_t room) {
+  struct overlap *overlap = atomic_load(&requests[0].end->overlap);
+  struct endpoint *end = communicator_hold_endpoints();
+  for (; end != NULL && overlap != NULL && nrequests < room; end = end->next)
+    if (is_in_loop(end, now) && atomic_load(&end->overlap) == overlap)
+      nrequests = begin_round(end, now, requests, nrequests);
+  communicator_release_endpoints();
+  return nrequests;
 }
 
 /* The marks at the beginning of the round. */
@@ -90,13 +112,13 @@ ncclResult_t rounds_begin(const struct call *calls, size_t ncalls) {
   struct places_round now;
   if (!rounds_are_on() || !places_round(&now, NULL))
     return ncclSuccess;
-  struct request *requests = calloc(ncalls, sizeof(*requests));
+  uint32_t room = (uint32_t)ncalls + OTHERS_MAX;
+  struct request *requests = calloc(room, sizeof(*requests));
   if (requests == NULL)
     return ncclSystemError;
-  uint32_t nrequests = 0;
-  for (size_t i = 0; i < ncalls; i++)
-    if (begins_round(&calls[i], &now, requests, nrequests))
-      requests[nrequests++] = (struct request){.end = communicator_find(calls[i].handle)->end};
+  uint32_t nrequests = begin_for_calls(calls, ncalls, &now, requests);
+  if (nrequests > 0 && join_settings()->epochs == EPOCHS_WAIT)
+    nrequests = begin_for_others(&now, requests, nrequests, room);
   ncclResult_t result = wait_for_round(requests, nrequests);
   free(requests);
   return result;

@@ -128,7 +128,8 @@ void request_begin(struct request *request) {
     /* Of a thread that is waited for not what was not known when the unit was made. */
     bool is_round = request->place != NULL;
     if (is_round && !team_counts_rounds(end->team, request->place)) {
-      report_not_counted(end, request->place->text);
+      if (request->goes_round)
+        report_not_counted(end, request->place->text);
       wait_settle(request, ncclSuccess);
       return;
     }

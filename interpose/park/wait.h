@@ -21,6 +21,7 @@ struct request {
   cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
   const struct place *place; /* of a MARK_ROUND; otherwise NULL: that of the call */
+  bool goes_round;           /* of a MARK_ROUND: the rank has been in another round of that loop */
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
   /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
    * messages. NULL: there are none. */

@@ -198,7 +198,7 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
   const struct {
     const char *how, *environment, *warning;
   } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
-               {"list", NULL, "they mix, as without nccl-join"},
+               {"list", NULL, "they mix. If rounds of this loop are epochs"},
                {"bar", NULL, "begins round 2 of the outermost loop"},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
                {"while", NULL, NULL},

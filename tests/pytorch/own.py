@@ -288,6 +288,9 @@ def cases():
             for words in ("3,5/5,3/4,4", "2,4/0,3/3,1/2,2", "4,2,6/4,2,7/1,3,5"):
                 yield case(f"{backend}: epochs.py {how} {words}", epochs(how, words), environment)
             yield case(f"{backend}: epochs.py {how}: even", epochs(how, "3,3/2,2/0,0/30,30/1,1", True), environment)
+        for words in ("2,3,2,3/3,2,3,2", "3,5,2,2/4,1,3,2/2,4,1,5", "3,3,5,5/5,5,3,3"):
+            yield case(f"{backend}: epochs.py pairs {words}", epochs("pairs", words), environment)
+        yield case(f"{backend}: epochs.py pairs: even", epochs("pairs", "3,3,3,3/2,2,2,2/4,4,4,4", True), environment)
         for how, words in (("plain", "3,5/5,3/4,4"), ("function", "4,2,6/4,2,7/1,3,5"), ("accumulate", "2,4/3,1/2,2"), ("plain", "3,3/2,2/0,0/30,30/1,1"), ("function", "3,3/2,2/1,1")):
             yield case(f"{backend}: epochs.py {how} {words}: mixed", epochs_mixed(how, words), environment)
         for how, words in (("finally", "2,4"), ("with", "5,3,5"), ("atexit", "4,2"), ("all", "3,3")):

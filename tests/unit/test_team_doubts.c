@@ -23,11 +23,14 @@ static struct place stand(uint32_t id, uint16_t loop, uint16_t order, uint16_t r
 }
 
 /* Rank 0 stands at one place, the others at another; all issue it. Returns how many ranks tell. */
-static uint32_t meet(const struct place *of_rank_0, const struct place *of_others) {
+static uint32_t meet_of(uint8_t kind, const struct place *of_rank_0,
+                        const struct place *of_others) {
   uint32_t told = 0;
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     const struct place *place = rank == 0 ? of_rank_0 : of_others;
-    team_claim(quartet[rank], at(place->id, SUM), 0, place);
+    struct member member = *at(place->id, SUM).members;
+    member.kind = kind;
+    team_claim(quartet[rank], (struct unit){&member, 1}, 0, place);
   }
   expect_all_real();
   for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -35,6 +38,24 @@ static uint32_t meet(const struct place *of_rank_0, const struct place *of_other
     quartet[rank]->telling.guessed = false;
   }
   return told;
+}
+
+static uint32_t meet(const struct place *of_rank_0, const struct place *of_others) {
+  return meet_of(MEMBER_ALLREDUCE, of_rank_0, of_others);
+}
+
+/* for (...) if (mine) make(); else take_no_part(); */
+Test(team_doubts, splits_of_members_and_of_others_are_no_doubt) {
+  static const uint8_t kinds[] = {MEMBER_ALLREDUCE, MEMBER_SPLIT};
+  for (uint32_t i = 0; i < 2; i++) {
+    struct place mine = stand(1, 0, 10, 0, 10), other = stand(2, 0, 12, 0, 12);
+    (void)meet_of(kinds[i], &mine, &mine);
+    cr_expect_eq(meet_of(kinds[i], &other, &mine), kinds[i] == MEMBER_ALLREDUCE);
+    (void)meet_of(kinds[i], &other, &other);
+    cr_expect_eq(meet_of(kinds[i], &mine, &other), kinds[i] == MEMBER_ALLREDUCE);
+    quartet_stop();
+    quartet_start();
+  }
 }
 
 /* if (one) { a(); a(); a(); } else { for (3 times) a(); } */

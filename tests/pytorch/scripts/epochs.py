@@ -1,6 +1,6 @@
 """Epochs of a DistributedDataParallel with nothing between them, or something between some.
 
-epochs.py HOW ITERATIONS: plain; function, which each epoch calls; accumulate, with no_sync in every first of two; every, with a sum of all ranks behind every second epoch. ITERATIONS: of each
+epochs.py HOW ITERATIONS: plain; function, which each epoch calls; accumulate, with no_sync in every first of two; every, with a sum of all ranks behind every second epoch; pairs, with a sum of two ranks in each iteration. ITERATIONS: of each
 rank, epochs separated by /. RESULT <rank> <epoch> <iterations whose gradients are those of the ranks that have it>
 """
 
@@ -35,6 +35,10 @@ def step(epoch, i):
     expected = sum(value_of(other, epoch, i) for other in range(world) if epochs[epoch][other] > i)
     right = torch.allclose(model.module.weights.grad * world, torch.full((4,), expected, device="cuda"))
     model.zero_grad()
+    if how == "pairs":
+        total = torch.full((2,), value_of(rank, epoch, i), device="cuda")
+        dist.all_reduce(total, group=pairs[rank // 2])
+        right &= total[0].item() == sum(value_of(other, epoch, i) for other in range(world) if other // 2 == rank // 2 and epochs[epoch][other] > i)
     return right
 
 
@@ -74,6 +78,7 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
 model = DistributedDataParallel(Model().cuda())
+pairs = [dist.new_group([first, first + 1]) for first in range(0, world - 1, 2)] if how == "pairs" else []
 epochs = [[int(word) for word in row.split(",")] for row in words.split("/")]
 {"plain": run_plain, "every": run_every}.get(how, run_function)()
 dist.destroy_process_group()
