@@ -343,15 +343,28 @@ void python_code_free(struct python_code *code) {
   free(code);
 }
 
+static bool is_one_of(const char *text, const char *const *texts) {
+  while (*texts != NULL && strcmp(text, *texts) != 0)
+    texts++;
+  return *texts != NULL;
+}
+
+/* Of a path with '/' the last two parts. */
+static const char *base_and_folder(const char *path) {
+  const char *base = python_base_name(path);
+  while (base > path && (base[-1] != '/' || base == python_base_name(path)))
+    base--;
+  return base;
+}
+
 bool python_code_is_runner(const struct python_code *code) {
   static const char *const runners[] = {"<frozen runpy>", "runpy.py",
                                         "<frozen importlib._bootstrap>",
-                                        "<frozen importlib._bootstrap_external>"};
-  const char *base = python_base_name(code->file);
-  for (size_t i = 0; i < sizeof(runners) / sizeof(runners[0]); i++)
-    if (strcmp(base, runners[i]) == 0)
-      return true;
-  return false;
+                                        "<frozen importlib._bootstrap_external>", NULL};
+  static const char *const of_coroutines[] = {"asyncio/runners.py", "asyncio/base_events.py",
+                                              "asyncio/events.py", NULL};
+  return is_one_of(python_base_name(code->file), runners) ||
+         is_one_of(base_and_folder(code->file), of_coroutines);
 }
 
 /* By the folders that installers and distributions use; "<frozen ...>" and the like are the

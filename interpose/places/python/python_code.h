@@ -65,7 +65,8 @@ void python_code_free(struct python_code *code); /* NULL is allowed */
 uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
                                  int64_t where);
 
-/* Whether the code is not the program's but a runner's: runpy, or the bootstrap of importlib. */
+/* Whether the code is not the program's but a runner's: runpy, the bootstrap of importlib, or asyncio's, whose loop
+ * goes round for each step of a coroutine. */
 bool python_code_is_runner(const struct python_code *code);
 
 /* Whether its file is of an installed package, or the interpreter's. And which folder that lies in,

@@ -38,7 +38,7 @@ bool python_is_in(uintptr_t base);
  * that it stands at. Equal in all processes that run the same script with the same Python, wherever
  * it lies. 0: no frames, or they cannot be read.
  *
- * Frames of runners (runpy and importlib's bootstrap) do not count, neither here nor as nodes. Of a
+ * Frames of runners (runpy, importlib's bootstrap, asyncio's loop) do not count, neither here nor as nodes. Of a
  * chain deeper than PYTHON_FRAMES_MAX the innermost frames count.
  *
  * No lock, no allocation, no system call once the same frames have been seen. */

@@ -2,6 +2,7 @@
 
 Each call is told what to expect by the program itself, outermost loop first; None: a loop that does not say it.
 """
+import asyncio
 import contextlib
 import ctypes
 import sys
@@ -339,6 +340,14 @@ async def also_awaited(epoch):
         check(epoch, i)
 
 
+async def trained():
+    """By asyncio's loop, which is none of the program."""
+    for epoch in range(2):
+        await asyncio.sleep(0)
+        await also_awaited(epoch)
+        check(epoch)
+
+
 def meters(epoch):
     for meter in (1, 2):
         check(epoch, 0 if sys.version_info >= (3, 12) else None, meter - 1)
@@ -405,6 +414,7 @@ Trainer().fit()
 deep(3)
 with contextlib.suppress(StopIteration):
     awaited().send(None)
+asyncio.run(trained())
 for epoch in range(2):
     check(epoch)
     inner(epoch)
