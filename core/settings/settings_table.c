@@ -74,9 +74,9 @@ const struct setting settings_table[] = {
     {"NCCL_JOIN_PLACES", TYPE_SWITCH, OF_ALL_RANKS, FIELD(places), "1", switch_words, 0, 0, NULL,
      "1: where in the program a call stands is part of what is compared (docs/places.md)"},
     {"NCCL_JOIN_UNSURE", TYPE_WORD, OF_ALL_RANKS, FIELD(unsure), "warn", unsure_words, 0, 0, NULL,
-     "where nothing tells which of two collectives goes first, or whether they are one "
-     "(docs/places.md says when): warn chooses and says so; stop ends the job with an error "
-     "instead"},
+     "where nothing tells which of two collectives goes first, or whether they are one, and where "
+     "NCCL_JOIN_EPOCHS=warn sees that epochs mix (docs/places.md says when): warn chooses, or goes "
+     "on, and says so; stop ends the job with an error instead"},
     {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "warn", epochs_words, 0, 0, NULL,
      "where a rank begins another round of the outermost loop of its Python program, and nothing "
      "that all ranks come to is between the two: mix goes on, as without nccl-join; warn does, "
