@@ -82,7 +82,8 @@ const struct setting settings_table[] = {
      "that all ranks come to is between the two: mix goes on, as without nccl-join; warn does, "
      "too, "
      "and says so if ranks have begun it at different collectives; wait waits for all ranks, so "
-     "that their epochs do not mix; as far as that loop says its rounds (docs/places.md says "
+     "that their epochs do not mix, which an even program does once an epoch, too; as far as that "
+     "loop says its rounds (docs/places.md says "
      "when)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",

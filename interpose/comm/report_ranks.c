@@ -20,7 +20,8 @@ void report_not_counted(const struct endpoint *end, const char *place) {
               "NCCL_JOIN_EPOCHS=wait: rank %u begins another round of the outermost loop%s, but "
               "not all ranks "
               "have been seen to count its rounds alike (one goes over something else than a range "
-              "or a list, or had nothing to do in the first round of this loop): epochs may mix. Call "
+              "or a list, leaves out rounds that others do not, or had nothing to do in the first "
+              "round of this loop): epochs may mix. Call "
               "nccl_join_leave after each",
               end->team->plane->rank, report_at(place, at));
 }
@@ -39,11 +40,10 @@ void report_mixed(const struct endpoint *end, const struct team_guess *guess, bo
       report_at(guess->place, at), (unsigned long long)guess->begun, guess->other,
       guess->other_round < guess->round ? "is in" : "has begun", guess->other_round, begun,
       stops ? "the rank stops (NCCL_JOIN_UNSURE=stop): ncclRemoteError" : "they mix",
-      waits
-          ? "NCCL_JOIN_EPOCHS=wait does not hold in that loop (docs/places.md says where): call "
-            "nccl_join_leave after each round"
-          : "If rounds of this loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank has its "
-            "own, such as files, NCCL_JOIN_EPOCHS=mix says that that is meant");
+      waits ? "NCCL_JOIN_EPOCHS=wait does not hold in that loop (docs/places.md says where): call "
+              "nccl_join_leave after each round"
+            : "If rounds of this loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank has its "
+              "own, such as files, NCCL_JOIN_EPOCHS=mix says that that is meant");
 }
 
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {

@@ -98,6 +98,22 @@ static void request_begin_round(const struct request *request) {
     team_begin_round(end->team, begins & ~ENDPOINT_BEGINS_PERHAPS);
 }
 
+void request_refuse_rounds(struct request *requests, uint32_t nrequests) {
+  bool all = true;
+  for (uint32_t i = 0; i < nrequests; i++) {
+    struct request *request = &requests[i];
+    if (request->place == NULL || team_counts_rounds(request->end->team, request->place))
+      continue;
+    if (request->goes_round)
+      report_not_counted(request->end, request->place->text);
+    all &= !request->goes_round;
+    wait_settle(request, ncclSuccess);
+  }
+  for (uint32_t i = 0; i < nrequests && !all; i++)
+    if (requests[i].place != NULL && !requests[i].settled)
+      wait_settle(&requests[i], ncclSuccess);
+}
+
 void request_begin(struct request *request) {
   struct endpoint *end = request->end;
   if (request->behind != NULL) {
@@ -127,12 +143,6 @@ void request_begin(struct request *request) {
     struct place place;
     /* Of a thread that is waited for not what was not known when the unit was made. */
     bool is_round = request->place != NULL;
-    if (is_round && !team_counts_rounds(end->team, request->place)) {
-      if (request->goes_round)
-        report_not_counted(end, request->place->text);
-      wait_settle(request, ncclSuccess);
-      return;
-    }
     if (is_round)
       place = *request->place;
     bool known = is_round || (unit_may_have_place(request->unit) && places_describe(&place) &&

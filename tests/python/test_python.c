@@ -94,6 +94,10 @@ Test(python, calls_in_all_shapes_of_code_stand_in_their_loops, .timeout = 300) {
   run_script("shapes.py");
 }
 
+Test(python, what_a_generator_does_behind_its_last_yield_ends_loops, .timeout = 300) {
+  run_script("generators.py");
+}
+
 Test(python, conditions_are_decided_and_known_to_change_as_variables_tell, .timeout = 300) {
   run_script("conditions.py");
 }

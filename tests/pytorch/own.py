@@ -218,6 +218,16 @@ def epochs(how, words, even=False):
     return act
 
 
+def epochs_end(how, words):
+    """Where one communicator counts its rounds, and another does not, nobody waits for ever."""
+
+    def act(stack, environment):
+        result = check(stack.with_join.run([SCRIPTS / "epochs.py", how, words], words.split("/")[0].count(",") + 1, {**environment, "NCCL_JOIN_EPOCHS": "wait"}, 60), words)
+        must_say(result, "not all ranks have been seen to count its rounds alike")
+
+    return act
+
+
 def epochs_mixed(how, words):
     """As long as nothing is asked for they mix, and that is told; not where none is uneven."""
 
@@ -290,6 +300,7 @@ def cases():
             yield case(f"{backend}: epochs.py {how}: even", epochs(how, "3,3/2,2/0,0/30,30/1,1", True), environment)
         for words in ("2,3,2,3/3,2,3,2", "3,5,2,2/4,1,3,2/2,4,1,5", "3,3,5,5/5,5,3,3"):
             yield case(f"{backend}: epochs.py pairs {words}", epochs("pairs", words), environment)
+        yield case(f"{backend}: epochs.py pairs 0,0,2,2/2,1,2,2/2,2,2,2", epochs_end("pairs", "0,0,2,2/2,1,2,2/2,2,2,2"), environment)
         yield case(f"{backend}: epochs.py pairs: even", epochs("pairs", "3,3,3,3/2,2,2,2/4,4,4,4", True), environment)
         for how, words in (("plain", "3,5/5,3/4,4"), ("function", "4,2,6/4,2,7/1,3,5"), ("accumulate", "2,4/3,1/2,2"), ("plain", "3,3/2,2/0,0/30,30/1,1"), ("function", "3,3/2,2/1,1")):
             yield case(f"{backend}: epochs.py {how} {words}: mixed", epochs_mixed(how, words), environment)

@@ -148,17 +148,36 @@ static bool comes_to_yield(const struct python_layout *layout, const struct pyth
   return comes;
 }
 
+/* Where control goes on, by number, if the instruction, by number, asks an iterator that has nothing more: of a `for`, or a `yield
+ * from` (a SEND, which jumps then; before 3.11 an instruction that yields). FLOW_NONE: it asks none. */
+static uint32_t behind_iterator(const struct python_layout *layout, const struct python_code *code,
+                                const struct python_graph *graph, uint32_t number) {
+  uint32_t block = last_up_to(graph->firsts, graph->flow.nblocks, number);
+  enum python_opcode opcode = opcode_at(layout, code, graph->units[number]);
+  for (uint32_t i = 0; i < graph->nfors; i++)
+    if (graph->fors[i].unit == graph->units[number])
+      return number_of(graph, graph->fors[i].end, &block);
+  for (uint32_t i = 0; opcode == OPCODE_SEND && i < graph->flow.nedges; i++) {
+    const struct flow_edge *edge = &graph->flow.edges[i];
+    if (edge->from == block && !edge->exceptional && graph->firsts[edge->to] != number + 1)
+      return graph->firsts[edge->to];
+  }
+  return opcode == OPCODE_YIELD && number + 1 < graph->ninstructions ? number + 1 : FLOW_NONE;
+}
+
 /* Whether the function ends in an exception on all ways from there on, in view of how the call made
- * there ends; a generator that yields nothing more does, by StopIteration at the latest. What an exception out of another call
- * leads to is not followed: it may be swallowed on the way here. */
+ * there ends; a generator that yields nothing more does, by StopIteration at the latest. An iterator that ends so ends the `for` or the `yield from` that
+ * asks it; what an exception out of another call leads to is not followed: it may be swallowed on the way here. */
 static bool throws_from(const struct python_layout *layout, const struct python_code *code,
                         const struct function *function, uint32_t instruction, bool thrown) {
   uint32_t block;
-  if (thrown || code->suspends != code->generates || function->flow == NULL)
+  if (code->suspends != code->generates || function->flow == NULL)
     return false;
   uint32_t number = number_of(&function->graph, instruction, &block);
   if (!code->generates)
-    return flow_never_returns(function->flow, block);
+    return !thrown && flow_never_returns(function->flow, block);
+  if (thrown && (number = behind_iterator(layout, code, &function->graph, number)) == FLOW_NONE)
+    return false;
   bool yields = opcode_at(layout, code, function->graph.units[number]) == OPCODE_YIELD; /* from */
   return !yields && !comes_to_yield(layout, code, &function->graph, number, false);
 }

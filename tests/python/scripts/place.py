@@ -73,3 +73,9 @@ def expect(condition, what):
 def finish():
     print('%d wrong' % len(wrong))
     sys.exit(len(wrong) != 0)
+
+
+def here(*loops):
+    seen = [sum(node.is_loop for node in frame) for frame in reversed(frames()[:-1])][:len(loops)]
+    if seen != list(loops):
+        fail('line %d: %s loops, not %s' % (sys._getframe(1).f_lineno, seen, list(loops)))

@@ -8,16 +8,9 @@ import contextlib
 import random
 import sys
 
-from place import fail, finish, frames
+from place import finish, here
 
 NEW = sys.version_info >= (3, 12)
-NEVER = len(sys.argv) > 99
-
-
-def here(*loops):
-    seen = [sum(node.is_loop for node in frame) for frame in reversed(frames()[:-1])][:len(loops)]
-    if seen != list(loops):
-        fail('line %d: %s loops, not %s' % (sys._getframe(1).f_lineno, seen, list(loops)))
 
 
 def plain():
@@ -340,46 +333,7 @@ def iterators():
     here(0)
 
 
-def generator_of(batches):
-    """What it does when it yields nothing more ends the loop that asks it."""
-    for _ in batches:
-        yield here(1, 1)
-    here(0, 0)
-
-
-def generator_that_goes_on():
-    for _ in range(2):
-        yield here(1, 1)
-    here(0, 1)
-    yield here(0, 1)
-    try:
-        here(0, 1)
-        yield here(0, 1)
-    finally:
-        here(0, 0)
-    while NEVER:
-        here(1, 0)
-
-
-def generator_from(batches):
-    here(0, 1)
-    yield from generator_of_two(batches)
-    here(0, 0)
-
-
-def generator_of_two(batches):
-    for _ in batches:
-        yield here(1, 0, 1)
-    here(0, 0, 1)  # of who asks on its behalf, more may come
-
-
 def iterators_in_generators():
-    for _ in generator_of(Batches(0, end)):
-        here(1)
-    for _ in generator_that_goes_on():
-        here(1)
-    for _ in generator_from([1, 2]):
-        here(1)
     while True:  # what next() gets may be swallowed
         try:
             here(1)
