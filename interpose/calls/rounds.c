@@ -12,14 +12,21 @@
 /* Where a rank was last in a team, as its endpoint keeps it: a word. */
 #define VISIT_EACH (UINT32_C(1) << 31)
 
-enum { OTHERS_MAX = 64 }; /* of a rank's other teams so many */
+enum {
+  OTHERS_MAX = 64, /* of a rank's other teams so many */
+  /* Where a round begins is said of the first rounds of a loop; and of others if so many units have been passed since the last
+   * that was. */
+  SAID_EACH = 8,
+  SAID_UNITS = 4096,
+};
 
 static uint64_t word_of(const struct places_round *round) {
   return (uint64_t)round->loop << 32 | round->number | (round->each ? VISIT_EACH : 0);
 }
 
-/* Whether a rank has to wait before it comes to `now`. last: the word. */
-static bool is_due(uint64_t last, const struct places_round *now) {
+/* Whether a rank comes to another round with `now`, and has not come to all others of the last one where each round
+ * comes. last: the word. */
+static bool goes_round(uint64_t last, const struct places_round *now) {
   uint32_t number = (uint32_t)last & ~VISIT_EACH;
   bool each = ((uint32_t)last & VISIT_EACH) != 0;
   if (now->loop == 0)
@@ -27,6 +34,18 @@ static bool is_due(uint64_t last, const struct places_round *now) {
   if ((uint32_t)(last >> 32) != now->loop || now->number < number)
     return now->number > 1; /* others may be in earlier ones */
   return now->number != number && !(each && now->number == number + 1);
+}
+
+/* To say where a round begins is a claim, for which ranks wait for each other on the host: of a loop of short rounds not each is said. */
+static bool is_said(const struct endpoint *end, uint32_t number) {
+  return join_settings()->epochs == EPOCHS_WAIT || number <= SAID_EACH ||
+         (number & (number - 1)) == 0 ||
+         team_passed(end->team) - atomic_load(&end->begun) >= SAID_UNITS;
+}
+
+/* Whether a round begins in the team. */
+static bool is_due(const struct endpoint *end, const struct places_round *now) {
+  return goes_round(atomic_load(&end->visit), now) && is_said(end, now->number);
 }
 
 static bool rounds_are_on(void) {
@@ -39,7 +58,7 @@ bool rounds_are_due(ncclComm_t handle) {
       rounds_are_on() && places_round(&now, handle) ? communicator_find(handle) : NULL;
   if (comm == NULL)
     return false;
-  if (is_due(atomic_load(&comm->end->visit), &now))
+  if (is_due(comm->end, &now))
     return true;
   atomic_store(&comm->end->visit, word_of(&now));
   places_round_noted(handle);
@@ -56,8 +75,8 @@ static uint32_t begin_round(struct endpoint *end, const struct places_round *now
   for (uint32_t i = 0; i < nrequests; i++)
     if (requests[i].end == end)
       return nrequests;
-  bool due = !apart_is_set(end) && is_due(atomic_load(&end->visit), now);
-  if (due) {
+  if (!apart_is_set(end) && is_due(end, now)) {
+    atomic_store(&end->begun, team_passed(end->team));
     atomic_store(&end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
     requests[nrequests++] = (struct request){.end = end, .goes_round = is_in_loop(end, now)};
   }

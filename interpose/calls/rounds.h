@@ -7,7 +7,7 @@
  * comes once.
  *
  * warn: the rank claims its first call in the round, and does not only commit it, so that its peers see where it has begun
- * (team_begin_round).
+ * (team_begin_round); of a loop of short rounds now and then.
  * wait: before that call stands what the program does not have: a mark at the beginning of the round, as a place of the
  * program, which all ranks claim. A rank that has no call in a round has no mark there: it follows those that have.
  *

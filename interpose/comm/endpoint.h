@@ -87,6 +87,7 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t visit; /* in which round it was last: interpose/calls/rounds.c */
   /* The round that its next request begins; 0: none. With the bit: its rounds may be its own. */
   _Atomic uint32_t begins;
+  _Atomic uint64_t begun; /* how many units had been passed where it began one last that it said */
 #define ENDPOINT_BEGINS_PERHAPS (UINT32_C(1) << 31)
 
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */

@@ -281,8 +281,8 @@ static bool gives_each(const struct python_layout *layout, const struct python_c
   return is_from || (iterators[0] == 1 && (nodes[1].flags & PLACE_ALWAYS));
 }
 
-uint8_t python_loops_gives(const struct python_layout *layout, const struct python_code *code,
-                           uint32_t instruction) {
+bool python_loops_gives(const struct python_layout *layout, const struct python_code *code,
+                        uint32_t instruction) {
   bool kept;
   uint32_t number;
   struct function *function = function_of(layout, code, &kept);
@@ -293,7 +293,7 @@ uint8_t python_loops_gives(const struct python_layout *layout, const struct pyth
     gives = !comes_to_yield(layout, code, &function->graph, number, backwards != 0);
   if (!kept)
     free_function(function);
-  return gives ? 1 : 0;
+  return gives;
 }
 
 /* ---- lines ---- */

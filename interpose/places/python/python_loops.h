@@ -25,11 +25,11 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
                             uint32_t instruction, bool thrown, struct place_node *nodes,
                             uint8_t *iterators, uint32_t room, bool *throws);
 
-/* Of a generator that stands at the instruction, as it has yielded there: which of the iterators on its stack, from 1 on, counts
- * what it has given. It goes over that in its only loop, of which each round yields once, or in a `yield from` (since 3.11),
- * and yields nowhere before or behind. 0: none. */
-uint8_t python_loops_gives(const struct python_layout *layout, const struct python_code *code,
-                           uint32_t instruction);
+/* Of a generator that stands at the instruction, as it has yielded there: whether the first iterator on its stack counts what it
+ * has given. It goes over that in its only loop, of which each round yields once, or in a `yield from` (since 3.11),
+ * and yields nowhere before or behind. */
+bool python_loops_gives(const struct python_layout *layout, const struct python_code *code,
+                        uint32_t instruction);
 
 /* The line at which the innermost loop around the instruction begins; 0: there is none, or it has
  * no line. */

@@ -122,15 +122,13 @@ static bool frame_of(const struct python_layout *layout, uint64_t generator,
          hold_object(loop, frame->address + layout->at.frame_code, frame->code);
 }
 
-/* Which of its iterators counts what it gives. */
-static uint8_t iterator_of(const struct python_layout *layout, const struct python_frame *frame) {
+static bool passes_on(const struct python_layout *layout, const struct python_frame *frame) {
   struct python_code *code = python_code_read(layout, frame->code);
-  uint8_t iterator =
-      code == NULL
-          ? 0
-          : python_loops_gives(layout, code, python_code_instruction(layout, code, frame->where));
+  bool passes =
+      code != NULL &&
+      python_loops_gives(layout, code, python_code_instruction(layout, code, frame->where));
   python_code_free(code);
-  return iterator;
+  return passes;
 }
 
 static bool follow_iterator(const struct python_layout *layout, uint64_t at, uint64_t object,
@@ -141,7 +139,7 @@ static bool follow_generator(const struct python_layout *layout, uint64_t genera
   struct python_frame frame;
   uint64_t object;
   uint32_t slot = 0;
-  if (!frame_of(layout, generator, &frame, loop) || iterator_of(layout, &frame) != 1)
+  if (!frame_of(layout, generator, &frame, loop) || !passes_on(layout, &frame))
     return false;
   uint64_t stack = stack_of(layout, &frame);
   uint64_t at = stack == 0 ? 0 : next_iterator(stack, &slot, &object);
