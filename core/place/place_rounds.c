@@ -135,17 +135,12 @@ static uint32_t outermost_loop(const struct place *place) {
   return place->nnodes;
 }
 
-bool place_is_of_epochs(const struct place *place) {
-  uint32_t loop = outermost_loop(place);
-  return loop < place->nnodes && rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
-}
-
 bool place_round_begins(const struct place *place, struct place_begin *begin) {
   uint32_t loop = outermost_loop(place), id = 1;
   begin->number = place_epoch(place->rounds).number;
   if (begin->number == 0 || loop >= place->nnodes || loop + 1 >= PLACE_NODES_MAX)
     return false;
-  begin->comes = place_is_of_epochs(place);
+  begin->comes = rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
   begin->place = (struct place){.nnodes = loop + 2, .rounds = place_rounds_only(place->rounds, 1)};
   for (uint32_t i = 0; i <= loop; i++) {
     begin->place.nodes[i] = place->nodes[i];

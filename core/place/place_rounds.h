@@ -68,10 +68,6 @@ uint32_t place_loops_around(const struct place *a, const struct place *b);
  * and at most PLACE_EPOCHS_MAX. Otherwise 0, 0. */
 struct place_round place_epoch(place_rounds_t rounds);
 
-/* Whether each round of the outermost loop around a place comes to it, or to a loop that it stands in, or none does
- * (PLACE_FIXED): ranks that are in different rounds of it are so because one has had fewer units in an earlier one. */
-bool place_is_of_epochs(const struct place *place);
-
 /* Where a round of the outermost loop around a place begins, as a place of its own: before all that
  * stands in the loop. */
 struct place_begin {

@@ -327,7 +327,7 @@ void team_look_for_the_dead(struct team *team);
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
 /* The rank's next unit, which it has not claimed yet, is the first one in another round of the outermost loop around it
- * (place_epoch, place_is_of_epochs): it is claimed, and not committed, so that all see where the round begins. */
+ * (place_epoch): it is claimed, and not committed, so that all see where the round begins. */
 void team_begin_round(struct team *team, uint32_t number);
 bool team_begins_round(const struct team *team);
 

@@ -13,7 +13,6 @@
 #define VISIT_EACH (UINT32_C(1) << 31)
 
 enum {
-  OTHERS_MAX = 64, /* of a rank's other teams so many */
   /* Where a round begins is said of the first rounds of a loop; and of others if so many units have been passed since the last
    * that was. */
   SAID_EACH = 8,
@@ -97,14 +96,21 @@ static uint32_t begin_for_calls(const struct call *calls, size_t ncalls,
 }
 
 /* Other teams of a rank that begins a round begin it with it, if it has been in the round before in them: what it waits for in one
- * team others may wait for in another. */
-static uint32_t begin_for_others(const struct places_round *now, struct request *requests,
-                                 uint32_t nrequests, uint32_t room) {
-  struct overlap *overlap = atomic_load(&requests[0].end->overlap);
-  struct endpoint *end = communicator_hold_endpoints();
-  for (; end != NULL && overlap != NULL && nrequests < room; end = end->next)
+ * team others may wait for in another. Makes room for them; without memory they are left out. */
+static uint32_t begin_for_others(const struct places_round *now, struct request **requests,
+                                 uint32_t nrequests) {
+  struct overlap *overlap = atomic_load(&(*requests)[0].end->overlap);
+  struct endpoint *first = communicator_hold_endpoints();
+  uint32_t room = nrequests;
+  for (struct endpoint *end = first; end != NULL; end = end->next)
+    room++;
+  struct request *more = reallocarray(*requests, room, sizeof(**requests));
+  if (more != NULL)
+    *requests = more;
+  for (struct endpoint *end = first;
+       more != NULL && end != NULL && overlap != NULL && nrequests < room; end = end->next)
     if (is_in_loop(end, now) && atomic_load(&end->overlap) == overlap)
-      nrequests = begin_round(end, now, requests, nrequests);
+      nrequests = begin_round(end, now, *requests, nrequests);
   communicator_release_endpoints();
   return nrequests;
 }
@@ -131,13 +137,12 @@ ncclResult_t rounds_begin(const struct call *calls, size_t ncalls) {
   struct places_round now;
   if (!rounds_are_on() || !places_round(&now, NULL))
     return ncclSuccess;
-  uint32_t room = (uint32_t)ncalls + OTHERS_MAX;
-  struct request *requests = calloc(room, sizeof(*requests));
+  struct request *requests = calloc(ncalls, sizeof(*requests));
   if (requests == NULL)
     return ncclSystemError;
   uint32_t nrequests = begin_for_calls(calls, ncalls, &now, requests);
   if (nrequests > 0 && join_settings()->epochs == EPOCHS_WAIT)
-    nrequests = begin_for_others(&now, requests, nrequests, room);
+    nrequests = begin_for_others(&now, &requests, nrequests);
   ncclResult_t result = wait_for_round(requests, nrequests);
   free(requests);
   return result;

@@ -311,8 +311,10 @@ static bool python_fill(const struct python_layout *layout, const struct header 
                         struct python_code *code) {
   const struct python_offsets *at = &layout->at;
   code->first_line = number_at(header, at->code_first_line);
-  code->suspends = (number_at(header, at->code_flags) & OF_GENERATORS) != 0;
-  code->generates = (number_at(header, at->code_flags) & OF_GENERATORS) == OF_GENERATOR;
+  uint32_t how = number_at(header, at->code_flags) & OF_GENERATORS;
+  code->suspends = how == 0              ? SUSPENDS_NOT
+                   : how == OF_GENERATOR ? SUSPENDS_BY_YIELD
+                                         : SUSPENDS_BY_AWAIT;
   read_constants(layout, header, code);
   return read_text(layout, word_at(header, at->code_file), code->file) &&
          read_text(layout, word_at(header, at->code_name), code->name) &&

@@ -40,9 +40,9 @@ struct python_code {
    * Equal in all processes; different for what looks different in any of these. Never 0. */
   uint64_t key;
   uint32_t first_line;
-  bool suspends;   /* a generator or coroutine: control also leaves it by a yield or an await */
-  bool generates;  /* a generator that is none */
-  uint32_t nunits; /* code units of two bytes: opcode, argument */
+  /* How control also leaves it: a generator by a yield, a coroutine, or an asynchronous generator, by an await, too. */
+  enum { SUSPENDS_NOT, SUSPENDS_BY_YIELD, SUSPENDS_BY_AWAIT } suspends;
+  uint32_t nunits;      /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
   struct python_bytes exceptions;    /* 3.11 and later */
   struct python_bytes lines;         /* for python_lines.c */

@@ -171,10 +171,10 @@ static uint32_t behind_iterator(const struct python_layout *layout, const struct
 static bool throws_from(const struct python_layout *layout, const struct python_code *code,
                         const struct function *function, uint32_t instruction, bool thrown) {
   uint32_t block;
-  if (code->suspends != code->generates || function->flow == NULL)
+  if (code->suspends == SUSPENDS_BY_AWAIT || function->flow == NULL)
     return false;
   uint32_t number = number_of(&function->graph, instruction, &block);
-  if (!code->generates)
+  if (code->suspends == SUSPENDS_NOT)
     return !thrown && flow_never_returns(function->flow, block);
   if (thrown && (number = behind_iterator(layout, code, &function->graph, number)) == FLOW_NONE)
     return false;
