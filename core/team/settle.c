@@ -251,6 +251,14 @@ static bool is_come_to(const struct claimed *x, const struct claimed *y) {
          place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
 }
 
+/* Whether nobody has come to x yet, and y goes round a loop around both that all have gone round without
+ * it. In an even program all come to x in one round, or none does: so x is of a rank's last round
+ * (validation after its last batch), or of a later one by what it has counted itself. */
+static bool is_last_in_loop(const struct settle *settle, const struct claimed *x,
+                            const struct claimed *y) {
+  return !x->seen && y->again && goes_round(settle, y, x) && !place_leaves_loop(y->place, x->place);
+}
+
 /* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first:
  * who is in it will come to the other, and who has none of it never will. Not where all are known to be in
  * one round: they may have had no part in it so far, and will come to it. And what stands in front of a
@@ -268,6 +276,8 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
     return is_skipped(x, y) ? 1 : -1;
   if (!x->seen && !y->seen && is_in_front(x, y) != is_in_front(y, x))
     return is_in_front(x, y) ? 1 : -1;
+  if (is_last_in_loop(settle, x, y) != is_last_in_loop(settle, y, x))
+    return is_last_in_loop(settle, y, x) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
 }
 
@@ -344,13 +354,12 @@ uint32_t settle_winner(const struct settle *settle) {
   return of_the_earliest_epoch(settle, winner);
 }
 
-/* Whether the winner may be what its rank comes to in its last round of the loop around both, such
- * as validation after the last batch, to which the others would come, too: they are known or
- * expected to go on with the loop, and nobody has come to it yet, or nobody expects it. */
+/* Whether the winner may be what its rank comes to in its last round of the loop around both, to which
+ * the others come, too, but go on first: nobody has come to it yet, or nobody expects it. */
 static bool may_be_last(const struct settle *settle, const struct claimed *won,
                         const struct claimed *lost) {
-  bool goes_on = won->seen ? lost->expected && !won->expected : lost->again;
-  return won->place != NULL && lost->place != NULL && goes_on && goes_round(settle, lost, won) &&
+  return won->place != NULL && lost->place != NULL &&
+         (!won->seen || (lost->expected && !won->expected)) && goes_round(settle, lost, won) &&
          !place_leaves_loop(lost->place, won->place);
 }
 
@@ -381,9 +390,9 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
     return false;
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
-  if (may_be_last(settle, won, lost) || settle_may_be_copies(won, lost) ||
-      place_are_branches(won->place, lost->place) || may_have_gone_round(won, lost) ||
-      place_may_go_round(won->place, lost->place, settle->last))
+  if (may_be_last(settle, won, lost) || is_last_in_loop(settle, lost, won) ||
+      settle_may_be_copies(won, lost) || place_are_branches(won->place, lost->place) ||
+      may_have_gone_round(won, lost) || place_may_go_round(won->place, lost->place, settle->last))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

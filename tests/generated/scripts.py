@@ -89,10 +89,11 @@ def main():
 
 
 def ends_by_break(random, spec):
-    """The end stands before a break, or in the iteration of the last batch."""
+    """The end stands before a break, or in the iteration of the last batch, perhaps with a loop of its own (a validation)."""
     points = begin(random, spec)
     points.add("a")
     points.add("end", like="a")
+    bodies = ("end()\n", "for j in data(2):\n                    end()\n")
     if random.random() < 0.5:
         body = """\
         i = 0
@@ -110,8 +111,7 @@ def ends_by_break(random, spec):
             load()
             a()
             if i + 1 == N(epoch):
-                end()
-"""
+                """ + random.choice(bodies)
     spec["script"] = f"def main():\n    for epoch in range(E):\n{body}{points.barrier()}"
 
 

@@ -11,6 +11,8 @@
  *     (of loops only)          a_loop_goes_before_what_is_after_it_also_if_not_all_come_there
  *     rounds                   of_two_epochs_the_earlier_goes_first, in_one_epoch_what_comes_first_...
  *     (not if refused)         one_rank_that_refuses_them_does_so_for_all
+ *     the last round           what_nobody_has_come_to_yet_waits_for_the_next_round_...
+ *     (not of the first one)   in_the_first_round_it_goes_first_and_that_is_a_guess
  *     place                    within_a_loop_what_comes_first_in_the_program
  *     place, last real         who_is_in_the_loop_goes_before_who_has_left_it
  *     last real                without_places_who_has_issued_last_is_still_in_the_loop
