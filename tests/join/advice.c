@@ -2,6 +2,8 @@
 #include "tests/join/written.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(advice, .init = written_begin, .fini = written_end, .timeout = 300);
@@ -85,5 +87,24 @@ Test(advice, what_is_even_but_for_less_than_a_collective_is_not_to_be_moved) {
   expect_in(result->output, "Nothing to rebalance: with as many collectives on each rank the run "
                             "would have taken 2 all the same.");
   expect_not_in(result->output, "moved away");
+  run_free(result);
+}
+
+/* A real run: the report knows it by the words of the warning. */
+Test(advice, where_epochs_have_mixed_it_says_so) {
+  char environment[200];
+  run_needs_python();
+  snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);
+  struct run *result = run(&(struct launch){.nranks = 2,
+                                            .program = "../../tests/join/python/epochs.py",
+                                            .options = "for 2,3/3,2",
+                                            .environment = environment});
+  cr_assert_eq(result->status, 0, "%s", result->errors);
+  run_free(result);
+  result = report("--text");
+  expect_in(result->output, "if these are epochs, sums of two of them have met");
+  expect_in(result->output,
+            "No rank has joined: all had as many collectives of their own, over all rounds.");
+  expect_not_in(result->output, "nothing to gain");
   run_free(result);
 }

@@ -144,12 +144,7 @@ Test(annotations, another_thread_may_ask_and_register_meanwhile) {
 
 /* Of weights that begin with the rank: the sums of both ranks, then those of rank 1 alone. */
 Test(annotations, the_example_in_python_runs) {
-  if (system("command -v python3 >/dev/null") != 0) { /* NOLINT(cert-env33-c) */
-    fputs("tests/join: no test of docs/annotations.py: there is no python3\n", stderr);
-    cr_skip("no python3");
-  }
-  if (strcmp(run_build_folder(), "build") != 0)
-    cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
+  run_needs_python();
   struct run *with =
       run(&(struct launch){.nranks = 2, .program = "../../docs/annotations.py", .options = "3,5"});
   struct run *without = run(&(struct launch){.nranks = 2,

@@ -11,9 +11,8 @@
 
 /* Where its ranks have these lengths. */
 static struct run *run_failing(bool python, const char *how, const char *lengths) {
-  if (python && (system("command -v python3 >/dev/null") != 0 || /* NOLINT(cert-env33-c) */
-                 strcmp(run_build_folder(), "build") != 0))
-    cr_skip("no python3, or a sanitizer, which must be the first thing that a process loads");
+  if (python)
+    run_needs_python();
   char options[64];
   snprintf(options, sizeof options, "%s %s", how, lengths);
   return run(

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void need_python(void) {
-  if (system("command -v python3 >/dev/null") != 0) /* NOLINT(cert-env33-c) */
-    cr_skip("no python3");
-  if (strcmp(run_build_folder(), "build") != 0)
-    cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
-}
-
 static struct run *run_script(const char *script, const char *options, uint64_t without) {
   char program[128];
   snprintf(program, sizeof program, "../../tests/join/python/%s.py", script);
@@ -47,7 +40,7 @@ static void check_lines(const struct run *run, int rank, const char *expected) {
 /* Each rank prints the same with nccl-join as without, and nobody has answered for anybody; a rank
  * says that it stands aside. */
 static void check_untouched(const char *options) {
-  need_python();
+  run_needs_python();
   struct run *with = run_script("own_join", options, 0);
   struct run *alone = run_script("own_join", options, RUN_ALL_RANKS);
   cr_assert(!with->timed_out && with->status == 0, "%s\n%s%s", options, with->output, with->errors);
@@ -79,7 +72,7 @@ Test(own_join, the_first_that_is_out_of_data_stops_all) {
 
 /* Only with nccl-join does the first epoch come to its end. */
 Test(own_join, after_an_uneven_epoch) {
-  need_python();
+  run_needs_python();
   struct run *result = run_script("own_join", "2,4 first=3,5", 0);
   cr_assert(!result->timed_out && result->status == 0, "%s%s", result->output, result->errors);
   check_lines(result, 0, "sum 0 3\nsum 1 3\nsum 2 3\nsum 0 3\nsum 1 3\nrounds 2\nat last 3\n");
@@ -105,7 +98,7 @@ static bool is_alone(struct run *result) {
 /* All have gone round the loop without it, so who comes to it has no more rounds. It is told, as a rank
  * might come to it by a count of its own, too. */
 Test(last_batch, a_rank_waits_for_the_others_with_its_validation) {
-  need_python();
+  run_needs_python();
   const char *const lengths[] = {"4,9", "9,4", "4,9/7,2", "9,3/2,4/4,4"};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     struct run *result = run_script("last_batch", lengths[i], 0);
@@ -119,7 +112,7 @@ Test(last_batch, a_rank_waits_for_the_others_with_its_validation) {
 
 /* With a single batch no loop has gone round. */
 Test(last_batch, that_a_rank_with_one_batch_validates_alone_is_told) {
-  need_python();
+  run_needs_python();
   const char *const lengths[] = {"1,4", "2,30/30,1/1,30"};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     struct run *result = run_script("last_batch", lengths[i], 0);
@@ -131,7 +124,7 @@ Test(last_batch, that_a_rank_with_one_batch_validates_alone_is_told) {
 }
 
 Test(last_batch, of_equal_lengths_it_meets_all) {
-  need_python();
+  run_needs_python();
   struct run *result = run_script("last_batch", "4,4/7,7", 0);
   cr_assert(!result->timed_out && result->status == 0, "%s", result->errors);
   for (int rank = 0; rank < 2; rank++) {
@@ -193,7 +186,7 @@ static struct run *run_epochs_well(const char *how, const struct epoch_lengths *
 /* Loops of epochs say their rounds: a rank waits where it begins one, and its peers are not there. Also where some
  * epochs have an end, and where one rank has no batch in an epoch, which then has nothing for it. */
 Test(epochs, with_nothing_between_them_do_not_mix) {
-  need_python();
+  run_needs_python();
   const struct epoch_lengths of[][6] = {
       {{{3, 5}, false}, {{3, 5}, false}, {{5, 3}, false}, {{4, 4}, false}, {{-1, -1}, false}},
       {{{3, 3}, false}, {{0, 2}, false}, {{2, 0}, false}, {{1, 3}, true}, {{-1, -1}, false}},
@@ -211,7 +204,7 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
 /* Nothing says where they begin, on one rank or on both, or that has not been asked for: the third batch of
  * rank 1 meets the next epoch's. Said where it is seen, unless it is wanted. */
 Test(epochs, they_mix_where_nothing_tells_them_apart) {
-  need_python();
+  run_needs_python();
   const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
   const struct {
     const char *how, *environment, *warning;
@@ -233,7 +226,7 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
 }
 
 Test(epochs, the_job_stops_where_it_is_seen_that_they_mix) {
-  need_python();
+  run_needs_python();
   const struct epoch_lengths of[] = {{{2, 3}, false}, {{3, 2}, false}, {{-1, -1}, false}};
   struct run *result = run_epochs("for", of, "NCCL_JOIN_UNSURE=stop");
   cr_expect(result->status != 0);
@@ -244,7 +237,7 @@ Test(epochs, the_job_stops_where_it_is_seen_that_they_mix) {
 }
 
 Test(epochs, even_ones_are_left_alone) {
-  need_python();
+  run_needs_python();
   const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
   const char *const hows[] = {"for", "list", "while", "map"};
@@ -261,7 +254,7 @@ Test(epochs, even_ones_are_left_alone) {
 
 /* They begin a round together: one after the other the first would wait for the second for ever. */
 Test(epochs, of_two_ranks_that_one_thread_drives) {
-  need_python();
+  run_needs_python();
   struct run *result = run(&(struct launch){.nranks = 1,
                                             .program = "../../tests/join/python/driven.py",
                                             .options = "2/1/2",
@@ -300,7 +293,7 @@ enum { UNEVEN = sizeof uneven / sizeof *uneven };
 
 /* Whether each round comes to them the code leaves open; that ranks have been in the same rounds tells. */
 Test(ends, what_a_condition_leads_to_is_told_by_rounds_that_all_count_alike) {
-  need_python();
+  run_needs_python();
   const char *const hows[] = {"early", "flag", "handler", "same"};
   for (size_t how = 0; how < sizeof hows / sizeof *hows; how++)
     for (size_t i = how % 2; i < UNEVEN; i += 2)
@@ -308,20 +301,20 @@ Test(ends, what_a_condition_leads_to_is_told_by_rounds_that_all_count_alike) {
 }
 
 Test(ends, of_a_rank_without_a_batch_that_has_one_of_its_own) {
-  need_python();
+  run_needs_python();
   for (size_t i = 1; i < UNEVEN; i++)
     check_ends("skip", uneven[i], NULL, "nccl_join_leave");
 }
 
 Test(ends, where_only_some_epochs_have_one_those_without_can_be_kept_apart) {
-  need_python();
+  run_needs_python();
   for (size_t i = 0; i < UNEVEN; i += 3)
     check_ends("every", uneven[i], WAIT, NULL);
 }
 
 /* In which round a rank is has nothing to do with the others' rounds. */
 Test(ends, of_items_that_each_rank_has_for_itself) {
-  need_python();
+  run_needs_python();
   check_ends("shared", "2,2/3,3/1,1", NULL, NULL);
   check_ends("shared", "3,5/2,4/4,4", NULL, NULL);
   check_ends("shared", "2,2,2/1,3,2/3,3,1", NULL, NULL);
@@ -331,7 +324,7 @@ Test(ends, of_items_that_each_rank_has_for_itself) {
 
 /* Rank 0 waits for 5 times half a second. The next record waits, and only that one. */
 Test(timers, parked_rank_makes_timeouts_longer_and_comes_back_with_its_work_done) {
-  need_python();
+  run_needs_python();
   char options[512];
   snprintf(options, sizeof options, "2,7 %s/plugins/libtorch_cuda.so", run_build_folder());
   struct run *result = run_script("timers", options, 0);

@@ -97,6 +97,15 @@ bool run_says_in_a_line(const struct run *run, ...) __attribute__((sentinel));
  * because the ranks were out of step, which on NCCL is a hang or worse. */
 bool run_is_stuck(const struct run *run);
 
+/* Criterion: skips the test of a program in Python where none can be run. */
+#define run_needs_python()                                                                         \
+  do {                                                                                             \
+    if (system("command -v python3 >/dev/null") != 0) /* NOLINT(cert-env33-c) */                   \
+      cr_skip("no python3");                                                                       \
+    if (strcmp(run_build_folder(), "build") != 0)                                                  \
+      cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");    \
+  } while (0)
+
 /* A time that a rank printed, in seconds of one clock for all; -1 if it did not. */
 double run_time(const struct run *run, int rank, const char *name);
 

@@ -26,10 +26,7 @@ static void install(void) {
 }
 
 static void begin(void) {
-  if (system("command -v python3 >/dev/null") != 0) /* NOLINT(cert-env33-c) */
-    cr_skip("no python3");
-  if (strcmp(run_build_folder(), "build") != 0)
-    cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");
+  run_needs_python();
   install();
 }
 

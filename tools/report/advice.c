@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/report/summary.h"
 
@@ -237,11 +238,30 @@ static void say_answers(const struct summary *summary, struct sentences *out) {
       ranks);
 }
 
+/* By the words of the warning (report_ranks.c, report_mixed). */
+static bool have_mixed(const struct summary *summary) {
+  for (size_t i = 0; i < summary->count; i++)
+    for (uint64_t j = 0; j < summary->tracks[i].nwarnings; j++)
+      if (strstr(summary->tracks[i].warnings[j].text, ": they mix. ") != NULL)
+        return true;
+  return false;
+}
+
+static void say_mixed(struct sentences *out) {
+  say(out, "Ranks have been in other rounds of their outermost loop at the same collective: if "
+           "these are "
+           "epochs, sums of two of them have met, and ranks counted on in the next one instead of "
+           "waiting. "
+           "The warnings say where and what to set; what follows is of the run as it was.");
+}
+
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {
   struct sentences out = {advice, 0};
   bool known, some_ranks, well = say_end(summary, &known, &out),
                           whole = say_missing(summary, &some_ranks, &out);
-  bool advises = known && whole && summary->shadows > 0;
+  bool advises = known && whole && summary->shadows > 0, mixed = have_mixed(summary);
+  if (mixed)
+    say_mixed(&out);
   if (advises && summary->collectives > 0)
     say_rebalance(summary, &out);
   if (summary->answers > 0)
@@ -262,6 +282,8 @@ size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADV
   else if (summary->collectives == 0)
     say(&out, "There is no collective in the traces, and no rank has joined. Sends and receives of "
               "the program's own are not recorded.");
+  else if (mixed)
+    say(&out, "No rank has joined: all had as many collectives of their own, over all rounds.");
   else
     say(&out, "No rank has joined, so all had as many collectives of their own: nothing to gain.");
   return out.count;
