@@ -24,6 +24,13 @@
 #define SYS_close_range 436 /* on every processor, since Linux 5.9 */
 #endif
 
+/* ThreadSanitizer takes any clone(2) for a fork: what it knows of this thread would be the new process's, too. */
+#ifdef __SANITIZE_THREAD__
+enum { SHARED = 0 };
+#else
+enum { SHARED = CLONE_VM | CLONE_VFORK };
+#endif
+
 struct start {
   const char *file;
   char **words, **environment;
@@ -79,7 +86,7 @@ bool agent_start(const char *file, const char *argument) {
   }
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t child = clone(become_agent, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &start);
+  pid_t child = clone(become_agent, stack + STACK_BYTES, SHARED, &start);
   int error = child < 0 ? errno : start.error;
   if (child > 0)
     while (waitpid(child, &status, __WALL) < 0 && errno == EINTR)
