@@ -268,7 +268,9 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
     return 0; /* what it has called back is not where the program begins */
   if (python != 0) {
     uint32_t room = PLACE_NODES_MAX - written,
-             more = room > 0 ? python_nodes(nodes + written, room, rounds + written) : 0;
+             more = room == 0 ? 0
+                              : python_nodes(nodes + written, room,
+                                             waiting != 0 ? NULL : rounds + written);
     if (more == 0 && written > 0 && waiting == 0)
       return 0; /* not what lies between */
     written += more;

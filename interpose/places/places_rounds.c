@@ -39,8 +39,8 @@ static struct kept *find_kept(uint32_t id) {
 }
 
 static enum loop_of find_loop(struct python_loop *loop) {
-  if (python_loop(loop))
-    return LOOP_OWN;
+  if (places_are_missed())
+    return python_loop(loop) ? LOOP_OWN : LOOP_NONE;
   return python_waiting_loop(loop) ? LOOP_WAITING : LOOP_NONE;
 }
 

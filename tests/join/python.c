@@ -192,7 +192,7 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
       {{{3, 3}, false}, {{0, 2}, false}, {{2, 0}, false}, {{1, 3}, true}, {{-1, -1}, false}},
       {{{3, 4}, true}, {{0, 2}, false}, {{0, 3}, true}, {{2, 2}, false}, {{-1, -1}, false}},
   };
-  const char *const hows[] = {"for", "list", "bar"};
+  const char *const hows[] = {"for", "list", "bar", "thread"};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (size_t how = 0; how < sizeof hows / sizeof *hows; how++) {
       struct run *result = run_epochs_well(hows[how], of[i], WAIT, NULL);
@@ -211,6 +211,8 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
   } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
                {"list", NULL, "they mix. If rounds of this loop are epochs"},
                {"bar", NULL, "begins round 2 of the outermost loop"},
+               {"thread", NULL, "begins round 2 of the outermost loop"},
+               {"threads", NULL, NULL},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
                {"while", NULL, NULL},
                {"while", WAIT, NULL},
@@ -240,8 +242,8 @@ Test(epochs, even_ones_are_left_alone) {
   run_needs_python();
   const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
-  const char *const hows[] = {"for", "list", "while", "map"};
-  for (int i = 0; i < 8; i++) {
+  const char *const hows[] = {"for", "list", "while", "map", "thread", "threads"};
+  for (int i = 0; i < 12; i++) {
     const char *how = hows[i / 2];
     const char *warning = i % 2 && strcmp(how, "map") == 0 ? "count its rounds alike" : NULL;
     struct run *result = run_epochs_well(

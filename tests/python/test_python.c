@@ -114,6 +114,10 @@ Test(python, loops_say_in_which_round_a_call_is, .timeout = 300) {
   run_script("rounds.py");
 }
 
+Test(python, so_do_those_of_a_thread_as_long_as_it_alone_makes_the_calls, .timeout = 300) {
+  run_script("one_thread.py");
+}
+
 Test(python, texts_name_files_and_lines_as_python_does, .timeout = 300) {
   run_script("texts.py");
 }

@@ -294,7 +294,7 @@ def cases():
             for words in LOOPS:
                 yield case(f"{backend}: loops.py {how} {words}", loops(how, words), environment)
             yield case(f"{backend}: loops.py {how}: even", loops(how, "3,3+3,3/2,2+4,4/30,30+1,1", True), environment)
-        for how in ("plain", "function", "accumulate", "every"):
+        for how in ("plain", "function", "accumulate", "every", "thread"):
             for words in ("3,5/5,3/4,4", "2,4/0,3/3,1/2,2", "4,2,6/4,2,7/1,3,5"):
                 yield case(f"{backend}: epochs.py {how} {words}", epochs(how, words), environment)
             yield case(f"{backend}: epochs.py {how}: even", epochs(how, "3,3/2,2/0,0/30,30/1,1", True), environment)
@@ -302,7 +302,7 @@ def cases():
             yield case(f"{backend}: epochs.py pairs {words}", epochs("pairs", words), environment)
         yield case(f"{backend}: epochs.py pairs 0,0,2,2/2,1,2,2/2,2,2,2", epochs_end("pairs", "0,0,2,2/2,1,2,2/2,2,2,2"), environment)
         yield case(f"{backend}: epochs.py pairs: even", epochs("pairs", "3,3,3,3/2,2,2,2/4,4,4,4", True), environment)
-        for how, words in (("plain", "3,5/5,3/4,4"), ("function", "4,2,6/4,2,7/1,3,5"), ("accumulate", "2,4/3,1/2,2"), ("plain", "3,3/2,2/0,0/30,30/1,1"), ("function", "3,3/2,2/1,1")):
+        for how, words in (("plain", "3,5/5,3/4,4"), ("function", "4,2,6/4,2,7/1,3,5"), ("accumulate", "2,4/3,1/2,2"), ("plain", "3,3/2,2/0,0/30,30/1,1"), ("function", "3,3/2,2/1,1"), ("thread", "3,5/5,3/4,4")):
             yield case(f"{backend}: epochs.py {how} {words}: mixed", epochs_mixed(how, words), environment)
         for how, words in (("finally", "2,4"), ("with", "5,3,5"), ("atexit", "4,2"), ("all", "3,3")):
             yield case(f"{backend}: failing.py {how} {words}", failing(how, words), environment)

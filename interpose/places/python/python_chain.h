@@ -76,17 +76,19 @@ struct python_outermost {
   struct python_frame frames[PLACE_NODES_MAX];
   uint64_t hashes[PLACE_NODES_MAX];
   uint32_t came; /* beginning with 0 */
-  /* They are the main thread's: what it comes to in its loops comes once, as no other thread goes
-   * there before or after it. */
-  bool is_main;
+  uint64_t thread; /* whose they are; 0: the main thread's */
+  bool counts;     /* what it comes to in its loops comes once (python_thread.h) */
 };
+
+/* Of which thread they are. A system call. */
+void python_outermost_of(struct python_outermost *outermost, uint64_t thread);
 
 /* Adds the frame around those that came before. Runners are left out. */
 void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
                           uint64_t hash);
 
 /* Their nodes, outermost first, and the rounds of the loops among them (python_rounds.h). Writes at
- * most room, and returns how many. 0: a code object cannot be read, or has been exchanged since its
+ * most room, and returns how many. rounds: may be NULL. 0: a code object cannot be read, or has been exchanged since its
  * hash was made. What was found is kept, by hash, of at most 16,384 frames. Any thread; reads with
  * python_memory.h only. */
 uint32_t python_outermost_nodes(const struct python_layout *layout,

@@ -12,6 +12,7 @@
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_loops.h"
 #include "interpose/places/python/python_rounds.h"
+#include "interpose/places/python/python_thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,13 +50,16 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 
 /* ---- nodes ---- */
 
-/* The outermost frames of the calling thread. False: they cannot be read. */
-static bool read_outermost(const struct python_layout *layout, struct python_outermost *outermost) {
+/* The outermost frames of the calling thread; asks: whether its rounds count. False: they cannot be read. */
+static bool read_outermost(const struct python_layout *layout, bool asks,
+                           struct python_outermost *outermost) {
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
   struct python_frame frame;
-  *outermost = (struct python_outermost){.is_main = syscall(SYS_gettid) == getpid()};
+  *outermost = (struct python_outermost){.came = 0};
   if (address == 0)
     return false;
+  if (asks)
+    python_outermost_of(outermost, (uint64_t)syscall(SYS_gettid));
   for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     uint64_t hash = python_frame_hash(layout, &frame);
     if (hash == PYTHON_FRAME_UNKNOWN)
@@ -68,7 +72,7 @@ static bool read_outermost(const struct python_layout *layout, struct python_out
 uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
-  return read_outermost(layout, &outermost)
+  return read_outermost(layout, rounds != NULL, &outermost)
              ? python_outermost_nodes(layout, &outermost, nodes, room, rounds)
              : 0;
 }
@@ -78,7 +82,7 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_roun
 bool python_loop(struct python_loop *loop) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
-  return read_outermost(layout, &outermost) && outermost.is_main &&
+  return read_outermost(layout, true, &outermost) && outermost.counts &&
          python_outermost_loop(layout, &outermost, loop);
 }
 
@@ -89,7 +93,7 @@ bool python_loop_round(struct python_loop *loop, struct place_round *round) {
   for (unsigned i = 0; i < DEPTH_MAX && address != 0 && next_frame(layout, &address, &frame); i++) {
     if (frame.address != loop->frame)
       continue;
-    if (frame.code != loop->code)
+    if (frame.code != loop->code || !python_thread_still_counts(loop->thread))
       return false;
     *round = python_rounds_again(layout, &frame, loop, true);
     return true;

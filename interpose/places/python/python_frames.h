@@ -45,16 +45,17 @@ bool python_is_in(uintptr_t base);
 uint32_t python_id(void);
 
 /* The way from the outermost frame to the call: for each frame its loops and then its call. Writes
- * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. rounds: as
- * many, what loops of the main thread say, as far as they do. For claims: the first time that a
+ * at most `room` nodes, the outermost ones, and returns how many. 0: as for python_id. rounds: NULL, as
+ * of an engine's thread, or as many, what loops of a thread whose rounds count say (python_thread.h), as far as they do. For claims: the first time that a
  * function is met it is analysed, in microseconds to a few milliseconds, and what was found is kept,
  * in memory of its own. */
 uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 
-/* A loop around a call of the main thread, to read its rounds again: another call with the same id
+/* A loop around a call of a thread whose rounds count (python_thread.h), to read its rounds again: another call with the same id
  * stands in it, too, as long as the frame is there. */
 #define PYTHON_HELD_MAX 8u
 struct python_loop {
+  uint64_t thread;      /* python_thread.h; 0: the main thread */
   uint64_t frame, code; /* addresses */
   uint8_t iterator;     /* which one of the frame's iterators it has: python_rounds.h */
   uint8_t nheld;        /* 0: they have not been looked for */
@@ -65,7 +66,7 @@ struct python_loop {
   } held[PYTHON_HELD_MAX];
 };
 
-/* The outermost one. False: there is none, it is not known, or the calling thread is another one. As
+/* The outermost one. False: there is none, it is not known, or the calling thread's do not count. As
  * python_nodes. */
 bool python_loop(struct python_loop *loop);
 
@@ -88,7 +89,7 @@ bool python_loop_round(struct python_loop *loop, struct place_round *round);
 uint32_t python_waiting_id(void);
 /* How often it has looked among all for the calling thread: as long as that is the same, all is as it was. */
 uint32_t python_waiting_looks(void);
-/* As python_loop and python_loop_round, of the thread that was found then, if it is the main thread; a few
+/* As python_loop and python_loop_round, of the thread that was found then, if its rounds count; a few
  * system calls. */
 bool python_waiting_loop(struct python_loop *loop);
 bool python_waiting_round(struct python_loop *loop, struct place_round *round);

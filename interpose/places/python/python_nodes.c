@@ -4,10 +4,12 @@
 #include "interpose/places/python/python_code.h"
 #include "interpose/places/python/python_loops.h"
 #include "interpose/places/python/python_rounds.h"
+#include "interpose/places/python/python_thread.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is known of a frame in view of how the call made there ends. */
 struct frame_seen {
@@ -104,6 +106,11 @@ static uint32_t frame_nodes(const struct python_layout *layout, const struct pyt
   return python_copy(made, n, nodes, room);
 }
 
+void python_outermost_of(struct python_outermost *outermost, uint64_t thread) {
+  outermost->counts = python_thread_counts(thread);
+  outermost->thread = thread == (uint64_t)getpid() ? 0 : thread;
+}
+
 void python_outermost_add(struct python_outermost *outermost, const struct python_frame *frame,
                           uint64_t hash) {
   if (hash == PYTHON_FRAME_RUNNER)
@@ -166,9 +173,9 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
       return 0;
     if (frame->is_library && more < room - n)
       always_call(nodes + n, more);
-    if (outermost->is_main)
+    if (rounds != NULL && outermost->counts)
       python_rounds(layout, &outermost->frames[at], seen.iterators, more, rounds + n);
-    else
+    else if (rounds != NULL)
       memset(rounds + n, 0, more * sizeof(*rounds));
     n += more;
   }
@@ -191,7 +198,8 @@ bool python_outermost_loop(const struct python_layout *layout,
         return false;
       if (!(nodes[node].flags & PLACE_LOOP))
         continue;
-      *loop = (struct python_loop){.frame = outermost->frames[at].address,
+      *loop = (struct python_loop){.thread = outermost->thread,
+                                   .frame = outermost->frames[at].address,
                                    .code = outermost->frames[at].code,
                                    .iterator = seen.iterators[node]};
       return loop->iterator != 0;

@@ -19,6 +19,7 @@
 #include "interpose/places/python/python_memory.h"
 #include "interpose/places/python/python_opcodes.h"
 #include "interpose/places/python/python_rounds.h"
+#include "interpose/places/python/python_thread.h"
 #include "interpose/places/python/python_watch.h"
 
 #include <pthread.h>
@@ -303,7 +304,7 @@ uint32_t python_waiting_id(void) {
 bool python_waiting_loop(struct python_loop *loop) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
-  return layout != NULL && python_waiting_outermost(layout, &outermost) && outermost.is_main &&
+  return layout != NULL && python_waiting_outermost(layout, &outermost) && outermost.counts &&
          python_outermost_loop(layout, &outermost, loop);
 }
 
@@ -311,7 +312,8 @@ bool python_waiting_round(struct python_loop *loop, struct place_round *round) {
   const struct python_layout *layout = python_layout();
   for (uint32_t i = 0; layout != NULL && kept != NULL && i < kept->n; i++) {
     const struct python_frame frame = {.address = kept->of[i].frame, .code = kept->of[i].code};
-    if (frame.address != loop->frame || frame.code != loop->code)
+    if (frame.address != loop->frame || frame.code != loop->code ||
+        !python_thread_still_counts(loop->thread))
       continue;
     *round = python_rounds_again(layout, &frame, loop, false);
     return true;
@@ -326,7 +328,7 @@ bool python_waiting_outermost(const struct python_layout *layout,
   if (!python_waiting_find(layout, &watch, &found))
     return false;
   *outermost = found.outermost;
-  outermost->is_main = found.thread == (uint64_t)getpid();
+  python_outermost_of(outermost, found.thread);
   return true;
 }
 

@@ -32,7 +32,7 @@ class Collectives:
 
     def __init__(self):
         self.nccl, self.comm = load("libnccl.so.2"), ctypes.c_void_p()
-        check(cuda.cudaSetDevice(int(os.environ["LOCAL_RANK"])))
+        self.use_device()
         unique_id = UniqueId()
         if RANK == 0:
             check(self.nccl.ncclGetUniqueId(ctypes.byref(unique_id)))
@@ -40,6 +40,10 @@ class Collectives:
         check(self.nccl.ncclCommInitRank(ctypes.byref(self.comm), SIZE, unique_id, RANK))
         self.memory = ctypes.c_void_p()
         check(cuda.cudaMalloc(ctypes.byref(self.memory), ctypes.c_size_t(4 * self.ROOM)))
+
+    def use_device(self):
+        """Each thread has its own."""
+        check(cuda.cudaSetDevice(int(os.environ["LOCAL_RANK"])))
 
     def write(self, values):
         data = struct.pack(f"{len(values)}f", *values)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
 import sys
+import threading
 
 from collectives import RANK, Collectives, say
 
@@ -51,13 +52,31 @@ def train(epoch):
         add(epoch, f"end {epoch}")
 
 
+def train_all():
+    numbers = range(len(epochs)) if how != "list" else list(range(len(epochs)))
+    for number in around(numbers):
+        train(number)
+
+
+def run_in_thread(function, *arguments):
+    def run():
+        collectives.use_device()
+        function(*arguments)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
 if how == "while":
     number = 0
     while number < len(epochs):
         train(number)
         number += 1
+elif how == "threads":
+    for number in range(len(epochs)):
+        run_in_thread(train, number)
+elif how == "thread":
+    run_in_thread(train_all)
 else:
-    numbers = range(len(epochs)) if how != "list" else list(range(len(epochs)))
-    for number in around(numbers):
-        train(number)
+    train_all()
 collectives.destroy()

@@ -1,15 +1,29 @@
 """Epochs of a DistributedDataParallel with nothing between them, or something between some.
 
-epochs.py HOW ITERATIONS: plain; function, which each epoch calls; accumulate, with no_sync in every first of two; every, with a sum of all ranks behind every second epoch; pairs, with a sum of two ranks in each iteration. ITERATIONS: of each
+epochs.py HOW ITERATIONS: plain; function, which each epoch calls; accumulate, with no_sync in every first of two; every, with a sum of all ranks behind every second epoch; pairs, with a sum of two ranks in each iteration; thread, all in a thread, as Ray Train does it, with a function in Python that the backward pass calls in one of its own. ITERATIONS: of each
 rank, epochs separated by /. RESULT <rank> <epoch> <iterations whose gradients are those of the ranks that have it>
 """
 
 import os
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+
+class Summed(torch.autograd.Function):
+    """What SyncBatchNorm does: a collective of its own in the backward pass."""
+
+    @staticmethod
+    def forward(_, value):
+        return value.clone()
+
+    @staticmethod
+    def backward(_, gradient):
+        dist.all_reduce(torch.ones(5, device="cuda"))
+        return gradient
 
 
 class Model(torch.nn.Module):
@@ -18,7 +32,8 @@ class Model(torch.nn.Module):
         self.weights = torch.nn.Parameter(torch.zeros(4))
 
     def forward(self, value):
-        return (self.weights * value).sum()
+        total = (self.weights * value).sum()
+        return Summed.apply(total) if how == "thread" else total
 
 
 def value_of(rank, epoch, i):
@@ -73,12 +88,23 @@ def run_every():
         print(f"RESULT {rank} {epoch} {right}", flush=True)
 
 
+def run_thread():
+    def run():
+        global model
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        model = DistributedDataParallel(Model().cuda())
+        run_function()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
 how, words = sys.argv[1:3]
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
-model = DistributedDataParallel(Model().cuda())
+model = DistributedDataParallel(Model().cuda()) if how != "thread" else None
 pairs = [dist.new_group([first, first + 1]) for first in range(0, world - 1, 2)] if how == "pairs" else []
 epochs = [[int(word) for word in row.split(",")] for row in words.split("/")]
-{"plain": run_plain, "every": run_every}.get(how, run_function)()
+{"plain": run_plain, "every": run_every, "thread": run_thread}.get(how, run_function)()
 dist.destroy_process_group()
