@@ -259,6 +259,14 @@ static bool is_last_in_loop(const struct settle *settle, const struct claimed *x
   return !x->seen && y->again && goes_round(settle, y, x) && !place_leaves_loop(y->place, x->place);
 }
 
+/* Whether x is the begin of a round, and rounds do not tell that y is of an earlier one, as where its loop does not say
+ * them: nobody is to wait for that. */
+static bool begins_for_nothing(const struct claimed *x, const struct claimed *y) {
+  return x->mark == MARK_ROUND && y->mark == 0 &&
+         (x->place == NULL || y->place == NULL ||
+          (place_shares_epoch(x->place, y->place) && !(x->alike && y->alike)));
+}
+
 /* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first:
  * who is in it will come to the other, and who has none of it never will. Not where all are known to be in
  * one round: they may have had no part in it so far, and will come to it. And what stands in front of a
@@ -267,6 +275,8 @@ static bool is_last_in_loop(const struct settle *settle, const struct claimed *x
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   int by = order_by_rounds(settle, x, y);
+  if (by == 0 && begins_for_nothing(x, y) != begins_for_nothing(y, x))
+    return begins_for_nothing(x, y) ? 1 : -1;
   if (by != 0 || x->place == NULL || y->place == NULL)
     return by;
   if (is_come_to(x, y) != is_come_to(y, x))
@@ -406,7 +416,8 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
   const struct claimed *won = &settle->units[winner];
   for (uint32_t i = 0; i < settle->nunits; i++) {
     const struct claimed *lost = &settle->units[i];
-    if (i == winner || lost->hash == 0 || lost->mark != 0 || settle_is_out_of_step(won, lost))
+    if (i == winner || won->mark != 0 || lost->hash == 0 || lost->mark != 0 ||
+        settle_is_out_of_step(won, lost))
       continue;
     if (settle_is_same(won, lost) ? !is_merged_in_doubt(won, lost) : !is_unsure(settle, won, lost))
       continue;

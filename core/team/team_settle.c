@@ -243,6 +243,20 @@ static bool is_counted(const struct claimed *winner) {
   return !winner->uncounted && place_rounds_count_alike(winner->rounds, winner->rounds);
 }
 
+/* Whether a rank begins a round of the outermost loop around the winner, and all say which one they are in, of as many. */
+static bool is_begun(const struct settle *sum, const struct claimed *winner) {
+  uint32_t total = place_epoch(winner->rounds).total;
+  bool begins = false;
+  for (uint32_t i = 0; i < sum->nunits; i++) {
+    const struct claimed *unit = &sum->units[i];
+    if (winner->place == NULL || unit->place == NULL || unit->uncounted ||
+        !place_shares_epoch(winner->place, unit->place) || place_epoch(unit->rounds).total != total)
+      return false;
+    begins |= unit->mark == MARK_ROUND;
+  }
+  return begins && total != 0;
+}
+
 /* Of a unit that all claim. */
 static uint32_t flags_of_all(struct team *team, struct unit unit, const struct claimed *winner) {
   uint32_t flags = ENTRY_ALL;
@@ -377,6 +391,8 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= ENTRY_REFUSED;
   if (team->apart != APART_NONE && !(flags & ENTRY_REJOIN))
     flags |= ENTRY_APART;
+  if (is_begun(team->settling.sum, winner))
+    flags |= ENTRY_COUNTED;
   if (epoch != 0) {
     flags |= ENTRY_BEHIND;
     team->epoch_behind = epoch & UINT8_MAX;

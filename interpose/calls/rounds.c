@@ -77,7 +77,8 @@ static uint32_t begin_round(struct endpoint *end, const struct places_round *now
   if (!apart_is_set(end) && is_due(end, now)) {
     atomic_store(&end->begun, team_passed(end->team));
     atomic_store(&end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
-    requests[nrequests++] = (struct request){.end = end, .goes_round = is_in_loop(end, now)};
+    requests[nrequests++] =
+        (struct request){.end = end, .goes_round = is_in_loop(end, now), .comes = now->comes};
   }
   atomic_store(&end->visit, word_of(now));
   return nrequests;

@@ -102,7 +102,8 @@ void request_refuse_rounds(struct request *requests, uint32_t nrequests) {
   bool all = true;
   for (uint32_t i = 0; i < nrequests; i++) {
     struct request *request = &requests[i];
-    if (request->place == NULL || team_counts_rounds(request->end->team, request->place))
+    if (request->place == NULL || team_counts_rounds(request->end->team, request->place) ||
+        (!request->goes_round && request->comes))
       continue;
     if (request->goes_round)
       report_not_counted(request->end, request->place->text);

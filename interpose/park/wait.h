@@ -22,6 +22,7 @@ struct request {
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
   const struct place *place; /* of a MARK_ROUND; otherwise NULL: that of the call */
   bool goes_round;           /* of a MARK_ROUND: the rank has been in another round of that loop */
+  bool comes;                /* of a MARK_ROUND: each round comes to it (places_round) */
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
   /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
    * messages. NULL: there are none. */

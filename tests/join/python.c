@@ -191,6 +191,8 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
       {{{3, 5}, false}, {{3, 5}, false}, {{5, 3}, false}, {{4, 4}, false}, {{-1, -1}, false}},
       {{{3, 3}, false}, {{0, 2}, false}, {{2, 0}, false}, {{1, 3}, true}, {{-1, -1}, false}},
       {{{3, 4}, true}, {{0, 2}, false}, {{0, 3}, true}, {{2, 2}, false}, {{-1, -1}, false}},
+      {{{0, 2}, false}, {{3, 0}, false}, {{1, 4}, false}, {{3, 3}, false}, {{-1, -1}, false}},
+      {{{2, 0}, false}, {{2, 0}, false}, {{2, 3}, true}, {{-1, -1}, false}},
   };
   const char *const hows[] = {"for", "list", "bar", "thread"};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)

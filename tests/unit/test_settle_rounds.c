@@ -174,3 +174,21 @@ Test(settle_rounds, a_round_begins_before_what_stands_behind_the_loop_and_before
   add_begin();
   cr_assert_eq(winner()->hash, C);
 }
+
+/* Else it would wait until they have left for good: they begin no round. */
+Test(settle_rounds, a_round_waits_for_nobody_whose_loop_does_not_say_its_rounds) {
+  const place_rounds_t not_alike[] = {
+      0, place_rounds_of(in_loop.nodes, in_loop.nnodes,
+                         (struct place_round[]){{0}, {2, 5}, {1, 3}, {0}})};
+  for (size_t i = 0; i < 3; i++) {
+    begin();
+    settle.last = &in_loop;
+    add_begin();
+    if (i < 2)
+      add_in(A, &in_loop, not_alike[i]);
+    else
+      add((struct claimed){.hash = A});
+    cr_assert_eq(winner()->hash, C, "%zu", i);
+    cr_assert_not(is_guess());
+  }
+}

@@ -93,6 +93,37 @@ Test(team_counts, who_follows_knows_as_well) {
   cr_expect(counts());
 }
 
+/* Rank 0 has had nothing to do in the first round, and begins the second. Whether the others go first. */
+static bool begin_second(uint32_t total_of_others) {
+  static struct member mark;
+  struct place place = in_round(HEAD, 2, 3);
+  struct place_begin begin;
+  cr_assert(place_round_begins(&place, &begin));
+  mark = round_member(begin.place.id, begin.number);
+  team_claim(quartet[0], (struct unit){&mark, 1}, CLAIM_OWN_PLACE, &begin.place);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim_in_round(rank, HEAD, total_of_others == 0 ? 0 : 1, total_of_others);
+  enum team_verdict first = team_poll(quartet[0], &got);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, first == TEAM_SHADOW ? TEAM_REAL : TEAM_SHADOW);
+  return first == TEAM_SHADOW;
+}
+
+Test(team_counts, who_begins_a_round_while_others_are_in_an_earlier_one_counts_with_them) {
+  cr_expect(begin_second(3));
+  cr_expect(counts());
+}
+
+Test(team_counts, but_waits_for_nobody_who_does_not_say_the_same_number_of_them) {
+  const uint32_t totals[] = {0, 4};
+  for (size_t i = 0; i < 2; i++) {
+    quartet_stop();
+    quartet_start();
+    cr_expect_not(begin_second(totals[i]), "%u", totals[i]);
+    cr_expect_not(counts(), "%u", totals[i]);
+  }
+}
+
 /* ---- where they begin ---- */
 
 /* All are in the first round. */
