@@ -365,12 +365,16 @@ uint32_t settle_winner(const struct settle *settle) {
 }
 
 /* Whether the winner may be what its rank comes to in its last round of the loop around both, to which
- * the others come, too, but go on first: nobody has come to it yet, or nobody expects it. */
+ * the others come, too, but go on first: nobody has come to it yet, or nobody expects it. Of what nobody has come to
+ * yet also where the others stand behind it in this round. */
 static bool may_be_last(const struct settle *settle, const struct claimed *won,
                         const struct claimed *lost) {
-  return won->place != NULL && lost->place != NULL &&
-         (!won->seen || (lost->expected && !won->expected)) && goes_round(settle, lost, won) &&
-         !place_leaves_loop(lost->place, won->place);
+  if (won->place == NULL || lost->place == NULL || place_leaves_loop(lost->place, won->place))
+    return false;
+  if (goes_round(settle, lost, won))
+    return !won->seen || (lost->expected && !won->expected);
+  return !won->seen && lost->common && place_shares_loop(won->place, lost->place) &&
+         place_goes_first(won->place, lost->place);
 }
 
 /* Whether one call makes both, with other arguments: in other rounds of a loop, say, as of a list of
