@@ -132,6 +132,8 @@ static void look_ahead(struct team *team) {
   if (team->ahead.depth > TEAM_FORESEEN)
     team->ahead.depth = TEAM_FORESEEN;
   uint32_t room = team->ahead.depth;
+  if (room > TEAM_LONE_ROOM && team_passes_lone_places(team))
+    room = TEAM_LONE_ROOM;
   if (length <= room)
     room -= room % length;
   for (uint32_t n = learner_foresee(team->learner, symbols, room); count < n; count++) {

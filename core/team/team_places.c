@@ -150,18 +150,28 @@ bool team_may_be_stood_at(const struct team *team) {
   return false;
 }
 
+/* How many units after the last one of a lone place it is asked for. */
+#define LONE_UNITS 4096u
+
 /* Whether ranks may be about to come to a place: not all of them have yet; or they have again and
  * again, and not all together since they last met. */
 static bool may_be_come_to(const struct team *team, const struct known_place *known) {
   return !known->shared || (known->again && known->all_at <= team->places.met_at);
 }
 
+bool team_passes_lone_places(const struct team *team) {
+  return team->places.lone_at != 0 && team->head - team->places.lone_at <= LONE_UNITS;
+}
+
 bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to) {
   const struct known_place *from = team_known_place(team, before), *other;
-  if (from == NULL || !has_met_lately(team) || !place_goes_round(&from->place, &to->place))
+  bool lately = has_met_lately(team);
+  bool asks = team_passes_lone_places(team) && team->head - team->places.asked_at >= TEAM_LONE_ROOM;
+  if (from == NULL || !(lately || asks) || !place_goes_round(&from->place, &to->place))
     return false;
   for (uint32_t at = 0; (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (may_be_come_to(team, other) && place_passes_by(&from->place, &to->place, &other->place))
+    if (((lately && may_be_come_to(team, other)) || (asks && !other->shared)) &&
+        place_passes_by(&from->place, &to->place, &other->place))
       return true;
   return false;
 }
@@ -358,6 +368,8 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   bool as_expected = (flags & ENTRY_ALL) && !(flags & (ENTRY_DEVIATION | ENTRY_MEETING));
   if (!(flags & ENTRY_EXPECTED) && !as_expected)
     team->places.steady_since = team->head;
+  if (!(flags & ENTRY_EXPECTED))
+    team->places.asked_at = team->head;
   team->telling.was_uneven |=
       !(flags & (ENTRY_EXPECTED | ENTRY_ALL)) || (flags & ENTRY_MEETING) != 0;
   if (known == NULL)
@@ -369,6 +381,8 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
   known->shared |= (flags & ENTRY_ALL) != 0;
   if (flags & ENTRY_ALL)
     known->all_at = team->head;
+  if (!known->shared)
+    team->places.lone_at = team->head;
   if (!(flags & ENTRY_EXPECTED))
     known->asked_at = team->head;
   known->counted |= (flags & ENTRY_COUNTED) != 0;

@@ -211,8 +211,14 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash);
  * know that it is in the program of each: for a while after they have met. */
 bool team_must_be_shared(const struct team *team, const struct known_place *known);
 
+/* Whether a unit has come lately from a place that not all ranks have come to: one may wait at it again, and who goes on
+ * in the loop does not hear of that. So it asks each TEAM_LONE_ROOM units, or twice as
+ * many, and looks ahead no further. */
+#define TEAM_LONE_ROOM 16u
+bool team_passes_lone_places(const struct team *team);
+
 /* Whether a unit of this place is to be claimed, though it is expected, since it goes round a loop
- * and passes by what other ranks may be about to come to: for a while after they have met. before:
+ * and passes by what other ranks may be about to come to: for a while after they have met; and now and then, as above. before:
  * id of the place before it. */
 bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to);
 

@@ -172,6 +172,8 @@ struct team_places {
   uint64_t steady_since; /* index since which G is as the learner expects, and nobody has waited */
   bool unsteady;         /* a rank has said so (log_say_unsteady) */
   uint64_t met_at;       /* index after the last ENTRY_MEETING */
+  uint64_t asked_at;     /* ... after the last unit that ranks have claimed */
+  uint64_t lone_at;      /* ... after the last unit at a place that not all have come to; 0: none */
   uint32_t
       run_begin; /* team_runs.c: place with which the innermost loop was gone into; 0: not known */
   uint32_t run;  /* ... and how many units it has had since */

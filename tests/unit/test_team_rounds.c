@@ -191,6 +191,49 @@ Test(team_rounds, who_goes_round_past_what_not_all_have_come_to_asks) {
   cr_assert_not(team_commit(quartet[0], at(HEAD, SUM)));
 }
 
+/* How many units of the loop a rank commits until it asks, at most so many. */
+static uint32_t count_committed(uint32_t most) {
+  uint32_t count = 0;
+  while (count < most && team_commit(quartet[0], at(HEAD, SUM)))
+    count++;
+  return count;
+}
+
+/* Rank 0 comes to THIRD, which the others leave out, or all do. */
+static void come_to_third(bool all) {
+  for (int i = 0; i < 40; i++)
+    all_issue_at(HEAD, SUM);
+  claim(0, THIRD, OTHER + 1);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    claim(rank, all ? THIRD : AFTER, all ? OTHER + 1 : OTHER);
+  expect_verdict(0, TEAM_REAL);
+  for (uint32_t rank = 1; rank < RANKS; rank++)
+    expect_verdict(rank, all ? TEAM_REAL : TEAM_SHADOW);
+  if (!all) {
+    claim(0, AFTER, OTHER);
+    expect_all_real();
+  }
+  for (int i = 0; i < 40; i++)
+    all_issue_at(HEAD, SUM);
+}
+
+Test(team_rounds, it_does_so_now_and_then_as_long_as_some_come_there_alone) {
+  come_to_third(false);
+  for (int i = 0; i < 4; i++) {
+    uint32_t count = count_committed(200);
+    cr_assert((i == 0 || count > TEAM_LONE_ROOM / 2) && count <= 2 * TEAM_LONE_ROOM, "%u", count);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+      for (uint32_t unit = 0; unit < count; unit++)
+        cr_assert(team_commit(quartet[rank], at(HEAD, SUM)));
+    all_issue_at(HEAD, SUM);
+  }
+}
+
+Test(team_rounds, not_past_what_all_have_come_to) {
+  come_to_third(true);
+  cr_assert_eq(count_committed(PLANE_RUN_AHEAD / 2), PLANE_RUN_AHEAD / 2);
+}
+
 Test(team_rounds, who_goes_round_past_what_all_have_come_to_since_does_not_ask) {
   cr_assert(goes_round_after_a_meeting(2, 1, 2));
 }
