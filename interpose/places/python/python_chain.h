@@ -75,7 +75,7 @@ static inline uint32_t python_chain_id(uint64_t chain) {
 struct python_outermost {
   struct python_frame frames[PLACE_NODES_MAX];
   uint64_t hashes[PLACE_NODES_MAX];
-  uint32_t came; /* beginning with 0 */
+  uint32_t came;   /* beginning with 0 */
   uint64_t thread; /* whose they are; 0: the main thread's */
   bool counts;     /* what it comes to in its loops comes once (python_thread.h) */
 };
