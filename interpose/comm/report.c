@@ -39,8 +39,8 @@ static void report_unsure(const struct endpoint *end, const char *own) {
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u stands at %s%s, at collective %llu, while rank %u goes on in the same loop%s, "
         "and nothing tells which goes first: rank %u stops (NCCL_JOIN_UNSURE=stop): "
-        "ncclRemoteError. Let all ranks come to a collective there, call nccl_join_leave where "
-        "a loop ends, or let the others go on (NCCL_JOIN_UNSURE=warn)",
+        "ncclRemoteError. Let all ranks come to a collective at the end of each epoch, call "
+        "nccl_join_leave where a loop ends, or let the others go on (NCCL_JOIN_UNSURE=warn)",
         team->plane->rank, own, report_at(guess->other_place, other),
         (unsigned long long)team->failed.index, team->failed.rank, report_at(guess->place, place),
         team->plane->rank);

@@ -16,14 +16,14 @@ const char *report_describe(struct unit unit, char text[DESCRIPTION]) {
 
 void report_not_counted(const struct endpoint *end, const char *place) {
   char at[PLACE_TEXT_MAX + 8];
-  log_once_of(endpoint_subject(end), LOG_LEVEL_WARN,
-              "NCCL_JOIN_EPOCHS=wait: rank %u begins another round of the outermost loop%s, but "
-              "not all ranks "
-              "have been seen to count its rounds alike (one goes over something else than a range "
-              "or a list, leaves out rounds that others do not, or had nothing to do in the first "
-              "round of this loop): epochs may mix. Call "
-              "nccl_join_leave after each",
-              end->team->plane->rank, report_at(place, at));
+  log_once_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "NCCL_JOIN_EPOCHS=wait: rank %u begins another round of the outermost loop%s, but "
+      "not all ranks "
+      "have been seen to count its rounds alike (one goes over something else than a range "
+      "or a list, leaves out rounds that others do not, or had nothing to do in the first "
+      "round of this loop): epochs may mix, unless the program calls nccl_join_leave after each",
+      end->team->plane->rank, report_at(place, at));
 }
 
 void report_mixed(const struct endpoint *end, const struct team_guess *guess, bool stops) {
@@ -42,7 +42,8 @@ void report_mixed(const struct endpoint *end, const struct team_guess *guess, bo
       stops ? "the rank stops (NCCL_JOIN_UNSURE=stop): ncclRemoteError" : "they mix",
       waits ? "NCCL_JOIN_EPOCHS=wait does not hold in that loop (docs/places.md says where): call "
               "nccl_join_leave after each round"
-            : "If rounds of this loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank has its "
+            : "If rounds of the outermost loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank "
+              "has its "
               "own, such as files, NCCL_JOIN_EPOCHS=mix says that that is meant");
 }
 

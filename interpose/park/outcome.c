@@ -86,7 +86,9 @@ void outcome_failed(struct request *request) {
     team_find_culprit(end->team);
   }
   report_failure(end, request->unit);
-  report_event(end, TRACE_FAIL, end->team->head, request->unit, (int)end->team->failed.rank);
+  bool stops = end->team->failed.how == FAILURE_UNSURE;
+  report_event(end, TRACE_FAIL, end->team->head, request->unit,
+               (int)(stops ? end->team->plane->rank : end->team->failed.rank));
   if (end->team->failed.how != FAILURE_RANK)
     team_end(end->team, RANK_FAILED);
   fail_endpoint(end);

@@ -80,6 +80,33 @@ Test(advice, equal_totals_in_other_epochs_have_something_to_gain) {
   run_free(result);
 }
 
+/* 4 and 9, then 8 and 5. */
+Test(advice, with_the_most_data_on_each_rank_in_turn_nothing_is_moved_from_one_to_another) {
+  write_rank(0, "",
+             AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2500, "shadow", 2) AT(4000, "settle", 3)
+                 AT(5000, "commit", 4) AT(5500, "commit", 5) AT(7000, "done", 6));
+  write_rank(1, "",
+             AT(1000, "commit", 0) AT(2000, "commit", 1) AT(2500, "commit", 2) AT(4000, "settle", 3)
+                 AT(5000, "commit", 4) AT(5500, "shadow", 5) AT(7000, "done", 6));
+  struct run *result = report("--text");
+  expect_in(result->output, "Rebalance within each epoch: with as many collectives on each rank");
+  expect_not_in(result->output, "moved away");
+  run_free(result);
+}
+
+/* The wait at the beginning of a round, as of a loop. */
+Test(advice, where_a_round_begins_is_no_collective) {
+  for (int rank = 0; rank < 2; rank++)
+    write_rank(
+        rank, "",
+        TWO
+        "{\"t_ns\":2050000000,\"event\":\"settle\",\"index\":2,\"unit\":\"begin of a round\"}\n" AT(
+            2100, "done", 3));
+  struct run *result = report("--text");
+  expect_in(result->output, "2 ranks, 2 collectives in");
+  run_free(result);
+}
+
 Test(advice, what_is_even_but_for_less_than_a_collective_is_not_to_be_moved) {
   write_rank(0, "", AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(3000, "done", 2));
   write_rank(1, "", TWO AT(3000, "done", 2));
@@ -102,7 +129,7 @@ Test(advice, where_epochs_have_mixed_it_says_so) {
   cr_assert_eq(result->status, 0, "%s", result->errors);
   run_free(result);
   result = report("--text");
-  expect_in(result->output, "if these are epochs, sums of two of them have met");
+  expect_in(result->output, "If rounds are epochs, sums of two epochs were added up");
   expect_in(result->output,
             "No rank has joined: all had as many collectives of their own, over all rounds.");
   expect_not_in(result->output, "nothing to gain");

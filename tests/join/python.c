@@ -211,7 +211,7 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
   const struct {
     const char *how, *environment, *warning;
   } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
-               {"list", NULL, "they mix. If rounds of this loop are epochs"},
+               {"list", NULL, "they mix. If rounds of the outermost loop are epochs"},
                {"bar", NULL, "begins round 2 of the outermost loop"},
                {"thread", NULL, "begins round 2 of the outermost loop"},
                {"threads", NULL, NULL},

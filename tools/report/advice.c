@@ -189,6 +189,12 @@ static void say_rebalance(const struct summary *summary, struct sentences *out) 
         "), but not in the same epochs. With as many on each rank in each epoch the run would have "
         "taken %" PRIu64 " collectives and not %" PRIu64 ": about %s and not %s.",
         most->own, summary->even, length, then, now);
+  else if (summary->even >= most->own)
+    say(out,
+        "Rebalance within each epoch: with as many collectives on each rank in each of them the "
+        "run "
+        "would have taken %" PRIu64 " collectives and not %" PRIu64 ": about %s and not %s.",
+        summary->even, length, then, now);
   else
     say(out,
         "Rebalance: rank %d has the most data (%" PRIu64
@@ -196,8 +202,8 @@ static void say_rebalance(const struct summary *summary, struct sentences *out) 
         " on each rank (%s of rank %d's moved away) the run would have taken %" PRIu64
         " collectives and not %" PRIu64 ": about %s and not %s.",
         most->job_rank, most->own, least->job_rank, least->own, summary->even,
-        write_percent(most->own > summary->even ? most->own - summary->even : 0, most->own, moved),
-        most->job_rank, summary->even, length, then, now);
+        write_percent(most->own - summary->even, most->own, moved), most->job_rank, summary->even,
+        length, then, now);
 }
 
 static void say_cost(const struct summary *summary, struct sentences *out) {
@@ -248,11 +254,13 @@ static bool have_mixed(const struct summary *summary) {
 }
 
 static void say_mixed(struct sentences *out) {
-  say(out, "Ranks have been in other rounds of their outermost loop at the same collective: if "
-           "these are "
-           "epochs, sums of two of them have met, and ranks counted on in the next one instead of "
-           "waiting. "
-           "The warnings say where and what to set; what follows is of the run as it was.");
+  say(out,
+      "Ranks were in different rounds of their outermost loop when they met in a collective. If "
+      "rounds are epochs, sums of two epochs were added up, and ranks without data went on with "
+      "the "
+      "next one instead of waiting. The warnings say where, and what to set; what follows is of "
+      "the "
+      "run as it was.");
 }
 
 size_t summary_advise(const struct summary *summary, char advice[ADVICE_MAX][ADVICE_SIZE]) {

@@ -136,7 +136,7 @@ static bool is_answer(const char *line) {
 
 /* The same: what is no collective of the program. */
 static bool is_mark(const char *line) {
-  static const char *const begins[] = {"begin of a loop\"", "end of a loop\"",
+  static const char *const begins[] = {"begin of a loop\"", "end of a loop\"", "begin of a round\"",
                                        "end of a resynchronisation\"", "state("};
   const char *unit = field(line, "unit");
   for (size_t i = 0; unit != NULL && *unit == '"' && i < sizeof begins / sizeof begins[0]; i++)
