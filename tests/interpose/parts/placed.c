@@ -151,7 +151,8 @@ uint32_t python_id(void) {
 }
 
 uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds) {
-  rounds[0] = (struct place_round){0};
+  if (rounds != NULL)
+    rounds[0] = (struct place_round){0};
   if (python_id() == 0 || room == 0)
     return 0;
   nodes[0] = (struct place_node){.id = python_id(), .flags = PLACE_LOOP};
