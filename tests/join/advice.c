@@ -80,7 +80,7 @@ Test(advice, equal_totals_in_other_epochs_have_something_to_gain) {
   run_free(result);
 }
 
-/* 4 and 9, then 8 and 5. */
+/* One has the most in the first epoch, the other in the second. */
 Test(advice, with_the_most_data_on_each_rank_in_turn_nothing_is_moved_from_one_to_another) {
   write_rank(0, "",
              AT(1000, "commit", 0) AT(2000, "shadow", 1) AT(2500, "shadow", 2) AT(4000, "settle", 3)
