@@ -120,7 +120,8 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  *      first in it, where loops say in which round ranks are (place_compare_rounds); of two branches
  *      one from which its ranks come to what looks like the other; of two loops one that some ranks
  *      have no part in; what stands in front of a loop before what stands in it, if neither has been
- *      seen; what goes round a loop, before what has not been seen though all have gone round it;
+ *      seen; what goes round a loop, before what has not been seen though all have gone round it; the begin
+ *      of a round, before a unit of the same loop of which rounds do not tell that it is in an earlier one;
  *      otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;

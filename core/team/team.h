@@ -332,7 +332,8 @@ void team_begin_round(struct team *team, uint32_t number);
 bool team_begins_round(const struct team *team);
 
 /* Whether all ranks have once said the same round where they claimed one unit in the outermost loop around a place, also
- * where its rounds begin (place_round_begins): none of them goes over something else, or over what cannot be read. */
+ * where its rounds begin (place_round_begins), or as many rounds where one of them began one: none of them goes over something else, or
+ * over what cannot be read. */
 bool team_counts_rounds(const struct team *team, const struct place *place);
 
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */

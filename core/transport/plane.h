@@ -46,7 +46,8 @@ enum entry_flag {
   ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
                               entry says, issue it */
   ENTRY_EVEN = 1u << 13,   /* claimed by all, and no rank had shadowed anything before */
-  /* With ENTRY_COMMON: all said the same round of the outermost loop, and of as many. */
+  /* All said the same round of the outermost loop, and of as many; or a rank began one where others were in
+   * an earlier one, and all said as many. */
   ENTRY_COUNTED = 1u << 14,
 };
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)

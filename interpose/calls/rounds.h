@@ -13,7 +13,9 @@
  *
  * Where the code leaves open whether each round comes to the calls, ranks may have rounds of their own (`if (item % world != rank)
  * continue`): then a round begins only if all ranks have been seen to count them alike (team_counts_rounds). To wait they must have
- * been in any case, or nobody would come.
+ * been in any case, or nobody would come; but a rank that comes to the loop for the first time in a later round, as it had nothing to do in
+ * those before, claims its mark there if each round comes to it: the claims of that index tell whether all count alike, and if not,
+ * the mark goes first (core/team/settle.h).
  */
 #ifndef NCCL_JOIN_INTERPOSE_ROUNDS_H
 #define NCCL_JOIN_INTERPOSE_ROUNDS_H

@@ -142,8 +142,8 @@ void failing_note(struct endpoint *end);
  * receives the program has been told by its own calls. */
 ncclResult_t request_hear(struct endpoint *end, bool leaving);
 
-/* Settles marks at the beginning of a round whose rounds not all ranks of the team count alike: nobody would come. If the rank has been
- * in another round there, all of them: it would wait in one team while its peers need it in another. */
+/* Settles marks at the beginning of a round whose rounds not all ranks of the team count alike: nobody would come. Not of a rank that comes
+ * there for the first time, where each round comes: the claims tell. If the rank has been in another round there, all of them: it would wait in one team while its peers need it in another. */
 void request_refuse_rounds(struct request *requests, uint32_t nrequests);
 
 /* Commits or claims what the rank wants. */

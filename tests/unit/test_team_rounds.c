@@ -234,6 +234,13 @@ Test(team_rounds, not_past_what_all_have_come_to) {
   cr_assert_eq(count_committed(PLANE_RUN_AHEAD / 2), PLANE_RUN_AHEAD / 2);
 }
 
+/* Some have been alone elsewhere. */
+Test(team_rounds, nor_past_that_as_long_as_some_come_to_another_place_alone) {
+  come_to_third(true);
+  quartet[0]->places.lone_at = quartet[0]->head;
+  cr_assert_eq(count_committed(200), 200);
+}
+
 Test(team_rounds, who_goes_round_past_what_all_have_come_to_since_does_not_ask) {
   cr_assert(goes_round_after_a_meeting(2, 1, 2));
 }
