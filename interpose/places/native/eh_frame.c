@@ -118,6 +118,14 @@ static bool eh_frame_fits(int64_t offset) {
   return offset >= INT32_MIN && offset <= INT32_MAX;
 }
 
+static int32_t kept_from(const struct eh_saved *saved) {
+  if (saved->how == SAVED_NOT)
+    return FRAME_KEPT_SAME;
+  return saved->how == SAVED_AT_CFA && saved->at < 0 && eh_frame_fits(saved->at)
+             ? (int32_t)saved->at
+             : FRAME_KEPT_LOST;
+}
+
 static bool rule_from(const struct eh_row *row, struct frame_rule *rule) {
   rule->is_outermost = row->back.how == SAVED_NOWHERE;
   if (rule->is_outermost)
@@ -131,6 +139,8 @@ static bool rule_from(const struct eh_row *row, struct frame_rule *rule) {
                   : row->frame.how == SAVED_AT_CFA   ? FRAME_POINTER_AT_CFA
                   : row->frame.how == SAVED_AT_FRAME ? FRAME_POINTER_AT_FRAME
                                                      : FRAME_POINTER_LOST;
+  for (unsigned i = 0; i < EH_KEPT; i++)
+    rule->kept_at[i] = kept_from(&row->kept[i]);
   if (row->cfa == CFA_LOADED) {
     rule->base = FRAME_BASE_SAVED;
     rule->cfa_saved_at = (int32_t)row->cfa_offset;

@@ -29,6 +29,12 @@ enum frame_pointer {
   FRAME_POINTER_LOST,
 };
 
+/* Registers that a function leaves as they were, besides the frame pointer: rbx, r12, r13, r14 and r15. */
+#define EH_KEPT 5u
+
+/* Where the caller's value of one of them is: at the CFA plus this, a negative number; or one of these. */
+enum { FRAME_KEPT_SAME = 0, FRAME_KEPT_LOST = 1 };
+
 struct frame_rule {
   const uint8_t *function; /* the function, or that part of it which has a table of its own */
   size_t function_size;
@@ -38,6 +44,7 @@ struct frame_rule {
   int32_t cfa_saved_at;
   int32_t fp_at;
   int32_t return_at; /* the return address is at CFA + return_at */
+  int32_t kept_at[EH_KEPT];
   bool is_outermost; /* the tables say that nobody has called it */
 };
 

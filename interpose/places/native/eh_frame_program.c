@@ -3,6 +3,13 @@
 
 #define REMEMBERED_MAX 8
 
+#ifdef __x86_64__
+static const uint8_t kept_registers[EH_KEPT] = {3, 12, 13, 14, 15};
+#else
+static const uint8_t kept_registers[EH_KEPT] = {UINT8_MAX, UINT8_MAX, UINT8_MAX, UINT8_MAX,
+                                                UINT8_MAX};
+#endif
+
 struct interpreter {
   struct eh_reader program;
   const struct eh_common *common;
@@ -18,6 +25,9 @@ static void eh_frame_save(struct interpreter *of, uint64_t number, enum saved ho
     of->row.frame = saved;
   else if (number == REGISTER_RETURN)
     of->row.back = saved;
+  for (unsigned i = 0; i < EH_KEPT; i++)
+    if (number == kept_registers[i])
+      of->row.kept[i] = saved;
 }
 
 static void eh_frame_restore(struct interpreter *of, uint64_t number) {
@@ -25,6 +35,9 @@ static void eh_frame_restore(struct interpreter *of, uint64_t number) {
     of->row.frame = of->initial.frame;
   else if (number == REGISTER_RETURN)
     of->row.back = of->initial.back;
+  for (unsigned i = 0; i < EH_KEPT; i++)
+    if (number == kept_registers[i])
+      of->row.kept[i] = of->initial.kept[i];
 }
 
 static void define_cfa(struct interpreter *of, uint64_t number, int64_t offset) {

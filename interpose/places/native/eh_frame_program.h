@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "interpose/places/native/eh_frame.h"
+
 /* DWARF's numbers of the registers. */
 #if defined(__x86_64__)
 enum { REGISTER_STACK = 7, REGISTER_FRAME = 6, REGISTER_RETURN = 16 };
@@ -132,7 +134,7 @@ struct eh_row {
   enum { CFA_OTHER, CFA_OF_REGISTER, CFA_LOADED } cfa;
   uint64_t cfa_register;
   int64_t cfa_offset; /* of what is loaded: where from */
-  struct eh_saved frame, back;
+  struct eh_saved frame, back, kept[EH_KEPT];
 };
 
 /* The rules at pc of the function that begins at `begin`: the common part's program first, then the

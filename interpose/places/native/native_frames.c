@@ -100,6 +100,7 @@ enum native_end native_step(struct native_caller *at, struct native_frame *frame
   uintptr_t pc = native_code_address(at->pc), cfa;
   frame->pc = 0;
   frame->has_rule = false;
+  frame->cfa = 0;
   if (pc == 0)
     return NATIVE_ENDED;
   if (!code_module_find(pc - 1, &frame->module))
@@ -115,6 +116,7 @@ enum native_end native_step(struct native_caller *at, struct native_frame *frame
       !read_word_at(at->sp, cfa + (uintptr_t)(intptr_t)frame->rule.return_at, &next.pc))
     return NATIVE_UNREADABLE;
   next.sp = cfa;
+  frame->cfa = cfa;
   *at = next;
   return NATIVE_GOES_ON;
 }
@@ -236,4 +238,77 @@ __attribute__((noinline)) bool native_stack_read(struct native_stack *stack, nat
     stack->ninner = all < stack->ninner ? all : stack->ninner;
   }
   return true;
+}
+
+/* ---- registers ---- */
+
+enum { NUMBER_FRAME = 5 };
+static const uint8_t kept_numbers[EH_KEPT] = {3, 12, 13, 14, 15};
+
+bool native_memory_read(uintptr_t at, uint32_t bytes, uint64_t *word) {
+  struct native_bounds stack = native_stack_bounds();
+  uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
+  *word = 0;
+  if (sp - stack.low < stack.size && at > sp && at - stack.low < stack.size) {
+    memcpy(word, (const void *)at, bytes);
+    return true;
+  }
+  struct iovec to = {word, bytes}, from = {(void *)at, bytes};
+  return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
+}
+
+/* What the registers hold where the calling function stands: at one instruction, for which its rule counts. */
+static inline __attribute__((always_inline)) struct native_caller
+registers_here(struct native_registers *to) {
+  struct native_caller at = {0, 0, 0};
+  uintptr_t kept[EH_KEPT] = {0};
+#ifdef __x86_64__
+  __asm__ volatile(
+      "mov %%rbx, %0\n\tmov %%r12, %1\n\tmov %%r13, %2\n\tmov %%r14, %3\n\tmov %%r15, %4\n\t"
+      "lea 0(%%rip), %5\n\tmov %%rsp, %6\n\tmov %%rbp, %7"
+      : "=&m"(kept[0]), "=&m"(kept[1]), "=&m"(kept[2]), "=&m"(kept[3]), "=&m"(kept[4]),
+        "=&r"(at.pc), "=&r"(at.sp), "=&r"(at.fp));
+#endif
+  *to = (struct native_registers){0};
+  for (uint32_t i = 0; i < EH_KEPT; i++)
+    to->of[kept_numbers[i]] = (struct native_register){.value = kept[i], .is_known = true};
+  to->of[NUMBER_FRAME] = (struct native_register){.value = at.fp, .is_known = true};
+  return at;
+}
+
+/* Registers that the function of the frame has saved are from here on where it has put them. `before`: what the frame was found by. */
+static void undo_saving(struct native_registers *registers, const struct native_frame *frame,
+                        const struct native_caller *before, const struct native_caller *now) {
+  for (uint32_t i = 0; i < EH_KEPT; i++) {
+    struct native_register *kept = &registers->of[kept_numbers[i]];
+    int32_t saved = frame->rule.kept_at[i];
+    if (saved == FRAME_KEPT_SAME)
+      continue;
+    kept->at = frame->cfa + (uintptr_t)(intptr_t)saved;
+    kept->is_known = saved != FRAME_KEPT_LOST && read_word_at(before->sp, kept->at, &kept->value);
+  }
+  struct native_register *fp = &registers->of[NUMBER_FRAME];
+  uintptr_t offset = (uintptr_t)(intptr_t)frame->rule.fp_at;
+  fp->value = now->fp;
+  if (frame->rule.pointer == FRAME_POINTER_LOST)
+    fp->is_known = false;
+  else if (frame->rule.pointer != FRAME_POINTER_SAME)
+    *fp = (struct native_register){
+        now->fp, (frame->rule.pointer == FRAME_POINTER_AT_CFA ? frame->cfa : before->fp) + offset,
+        true};
+}
+
+__attribute__((noinline)) bool native_registers_read(uintptr_t cfa,
+                                                     struct native_registers *registers) {
+  struct native_caller at = registers_here(registers);
+  struct native_frame frame;
+  for (size_t i = 0; i < FRAMES_MAX; i++) {
+    struct native_caller before = at;
+    if (native_step(&at, &frame) != NATIVE_GOES_ON)
+      return false;
+    if (frame.cfa == cfa)
+      return true;
+    undo_saving(registers, &frame, &before, &at);
+  }
+  return false;
 }

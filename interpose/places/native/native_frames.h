@@ -19,6 +19,7 @@ struct native_frame {
   struct code_module module;
   struct frame_rule rule; /* if has_rule */
   bool has_rule;
+  uintptr_t cfa; /* where its caller's frame ends; 0: not known */
 };
 
 /* Why a walk goes no further. */
@@ -67,6 +68,26 @@ struct native_stack {
 /* tells: as native_site_find's. False: so deep that its outer end has not been seen. There is none
  * then. */
 bool native_stack_read(struct native_stack *stack, native_tells *tells);
+
+/* A register that calls keep: what it holds in a function while that waits for the one it has called. */
+struct native_register {
+  uintptr_t value;
+  uintptr_t at; /* where that lies on the stack; 0: in the register itself, still */
+  bool is_known;
+};
+
+/* By the processor's numbers; known are at most rbx, rbp, and r12 to r15. */
+#define NATIVE_KEPT_ROOM 16u
+struct native_registers {
+  struct native_register of[NATIVE_KEPT_ROOM];
+};
+
+/* Those of the calling thread's frame that has this CFA; of x86-64 only. False: there is none. */
+bool native_registers_read(uintptr_t cfa, struct native_registers *registers);
+
+/* A word of the calling thread's memory: 4 or 8 bytes. False: it cannot be read. A system call where it is not on the
+ * thread's stack. */
+bool native_memory_read(uintptr_t at, uint32_t bytes, uint64_t *word);
 
 /* The stack that the thread was begun with. */
 struct native_bounds native_stack_bounds(void);
