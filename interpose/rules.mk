@@ -5,8 +5,13 @@ interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 
 # Pure parts, tested without a process.
 FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/flow/*.c))
-NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code contents copies decide duplicates endings frame_use graph jumps names \
+NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code contents copies counters decide duplicates endings frame_use graph jumps names \
                       object operands pads parts passed resumes tables tests twins values x86_64)
+
+# The program's registers are read there as its calls have had them (interpose/places/places.h). clang does not know how.
+ifeq ($(shell $(CC) -dumpmachine | sed 's/-.*//')$(findstring gcc,$(CC)),x86_64gcc)
+$(BUILD)/interpose/entry/callers.o: private ALL_CFLAGS += -DPLACES_KEEPS_REGISTERS -ffixed-rbx -ffixed-rbp $(patsubst %,-ffixed-r%,12 13 14 15)
+endif
 
 JOIN_LIBRARY = $(BUILD)/lib/libnccl-join.so
 JOIN_EXPORTS = $(BUILD)/interpose/exports.map

@@ -27,6 +27,8 @@ struct function {
   struct native_copy *copies; /* calls that stand where others do (native_graph.h) */
   struct native_twin *twins;  /* calls that may do so */
   uint32_t ntwins;
+  struct native_counter *counters; /* of its outermost loops */
+  uint32_t ncounters;
   struct flow *flow; /* NULL: the code cannot be followed */
 };
 
@@ -54,6 +56,7 @@ static size_t bytes_of(const struct function *function) {
   size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
   return positions + function->nmoved * sizeof *function->moved +
          function->ncopies * sizeof *function->copies + function->ntwins * sizeof *function->twins +
+         function->ncounters * (sizeof *function->counters + function->nblocks) +
          (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
@@ -64,6 +67,7 @@ static void native_forget(struct function *function) {
   free(function->moved);
   free(function->copies);
   free(function->twins);
+  native_counters_free(function->counters, function->ncounters);
   *function = (struct function){0};
 }
 
@@ -107,8 +111,12 @@ static void native_analyse(struct function *function) {
   function->ncopies = graph.ncopies;
   function->twins = graph.twins;
   function->ntwins = graph.ntwins;
+  function->counters = graph.counters;
+  function->ncounters = graph.ncounters;
   graph.copies = NULL;
   graph.twins = NULL;
+  graph.counters = NULL;
+  graph.ncounters = 0;
   function->flow = positions == NULL ? NULL : flow_analyse(&edges);
   native_graph_drop(&graph);
   bytes_used += bytes_of(function);
@@ -247,3 +255,39 @@ uint32_t native_code_nodes(const void *function_start, size_t function_size, con
   pthread_mutex_unlock(&lock);
   return count;
 }
+
+/* NOLINTBEGIN(clang-analyzer-unix.Malloc): as above */
+
+/* The counter of the outermost loop around a block; NULL: not known. */
+static const struct native_counter *counter_around(const struct function *function, uint32_t block,
+                                                   uint32_t position, bool *is_past) {
+  for (uint32_t i = 0; i < function->ncounters; i++) {
+    const struct native_counter *counter = &function->counters[i];
+    enum native_side side = counter->sides[block];
+    if (side == NATIVE_SIDE_UNKNOWN)
+      continue;
+    *is_past =
+        side == NATIVE_SIDE_PAST || (side == NATIVE_SIDE_WITHIN && position > counter->position);
+    return counter;
+  }
+  return NULL;
+}
+
+bool native_code_counted(const void *function_start, const void *pc,
+                         struct native_counted *counted) {
+  pthread_mutex_lock(&lock);
+  const struct function *function = place_of(function_start);
+  uint32_t position = 0;
+  const struct native_counter *counter = NULL;
+  if (function->start == function_start && function->flow != NULL &&
+      position_of(function, pc, &position) && original_of(function, position) == position)
+    counter = counter_around(function, block_of(function, position), position, &counted->is_past);
+  if (counter != NULL) {
+    counted->counter = *counter;
+    counted->begin = code_at(function, counter->begin).begin;
+  }
+  pthread_mutex_unlock(&lock);
+  return counter != NULL;
+}
+
+/* NOLINTEND(clang-analyzer-unix.Malloc) */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "interpose/places/native/native_graph.h"
 #include "interpose/places/native/native_object.h"
 
 /* The function that a part is of which the compiler has moved away (foo.cold), where the address is
@@ -33,5 +34,16 @@ bool native_code_owner(const void *address, struct native_part *owner);
  * microsecond. Any thread; not in signal handlers. At most 8 MiB are kept, and one function. */
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
                            uint32_t function_id, struct place_node *nodes, uint32_t room);
+
+/* Where the counter of the outermost loop around the call lies, and its limit (native_counters.h). */
+struct native_counted {
+  struct native_counter counter; /* its sides are not to be read */
+  const void *begin;             /* code of the function where its slots lie as the counter says */
+  bool is_past;                  /* the call stands behind what adds to the counter in a round */
+};
+
+/* As native_code_nodes, of the same call, for which that has been asked. False: there is no loop, or what it counts is not known. */
+bool native_code_counted(const void *function_start, const void *pc,
+                         struct native_counted *counted);
 
 #endif

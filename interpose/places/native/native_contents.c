@@ -12,8 +12,44 @@ static struct native_held made_of(struct native_held a, struct native_held b) {
                                            (b.is_result && a.is_number)};
 }
 
-static struct native_held contents_number(void) {
-  return (struct native_held){.is_number = true};
+static struct native_held contents_number(int64_t number) {
+  return (struct native_held){.is_number = true, .plus = number};
+}
+
+static void set_flags(struct native_testing *testing, struct native_held to) {
+  testing->flags = to;
+  testing->compared.bits = 0;
+}
+
+/* What the flags tell is how a and b compare. */
+static void set_compared(struct native_testing *testing, struct native_held a, struct native_held b,
+                         uint32_t bits) {
+  testing->compared = (struct native_comparison){a, b, bits};
+}
+
+/* The last bytes of an instruction, with their sign. */
+static int64_t contents_immediate(const struct native_operands *is, uint32_t bytes) {
+  const uint8_t *end = is->code + is->length;
+  int64_t value;
+  int32_t four;
+  int16_t two;
+  switch (bytes) {
+  case 1:
+    return (int8_t)end[-1];
+  case 2:
+    memcpy(&two, end - sizeof two, sizeof two);
+    return two;
+  case 8:
+    memcpy(&value, end - sizeof value, sizeof value);
+    return value;
+  default:
+    memcpy(&four, end - sizeof four, sizeof four);
+    return four;
+  }
+}
+
+static uint32_t immediate_bytes(uint32_t bits) {
+  return bits == 8 ? 1 : bits == 16 ? 2 : 4;
 }
 
 /* ---- operands ---- */
@@ -60,8 +96,17 @@ static struct native_held get_rm(struct native_testing *testing, const struct na
   if (content != NULL)
     return *content;
   struct native_held memory = native_anything;
-  if (is->mode != 3 && !is->is_far && !is->is_slot && (is->rm & 7) != 4)
-    memory.by = testing->contents[is->base].by;
+  if (is->mode == 3 || is->is_slot || is->other_segment || (bits != 32 && bits != 64))
+    return memory;
+  if (is->is_relative) {
+    int64_t end = (int64_t)(uintptr_t)(is->code + is->length);
+    memory.memory = (struct native_memory){bits, 0, end + is->at};
+  } else if (!is->is_far && !is->has_index) {
+    const struct native_held *base = &testing->contents[is->base];
+    memory.by = base->by;
+    if (base->like != 0)
+      memory.memory = (struct native_memory){bits, base->like, base->plus + is->at};
+  }
   return memory;
 }
 
@@ -99,9 +144,11 @@ static void set_rm(struct native_testing *testing, const struct native_operands 
 
 enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
 
-static struct native_held contents_plus(struct native_held a) {
+static struct native_held contents_plus(struct native_held a, int64_t number) {
   a.is_moved = true;
   a.is_number = false;
+  a.plus += number;
+  a.memory.bits = 0;
   return a;
 }
 
@@ -113,13 +160,16 @@ static void contents_arithmetic(struct native_testing *testing, const struct nat
   uint32_t operation = is->opcode >> 3, form = is->opcode & 7, bits = form & 1 ? is->bits : 8;
   bool to_register = form == 2 || form == 3, has_immediate = form >= 4;
   struct native_held *rax = &testing->contents[RAX];
-  struct native_held reg = has_immediate ? contents_number() : get_reg(testing, is, bits);
+  int64_t number = has_immediate ? contents_immediate(is, immediate_bytes(bits)) : 0;
+  struct native_held reg = has_immediate ? contents_number(number) : get_reg(testing, is, bits);
   struct native_held rm = has_immediate ? *rax : get_rm(testing, is, bits);
   bool clears = operation == XOR && !has_immediate && is->mode == 3 && is->reg == is->rm;
-  struct native_held made = clears ? contents_number() : made_of(reg, rm);
-  testing->flags = made;
+  struct native_held made = clears ? contents_number(0) : made_of(reg, rm);
+  set_flags(testing, made);
   if (has_immediate && (operation == ADD || operation == SUB))
-    made = contents_plus(rm);
+    made = contents_plus(rm, operation == ADD ? number : -number);
+  if (operation == CMP)
+    set_compared(testing, rm, reg, bits);
   if (operation == CMP)
     return;
   if (has_immediate)
@@ -134,26 +184,32 @@ static void contents_arithmetic(struct native_testing *testing, const struct nat
 static void arithmetic_with_immediate(struct native_testing *testing,
                                       const struct native_operands *is) {
   uint32_t operation = is->reg & 7, bits = is->opcode == 0x80 ? 8 : is->bits;
-  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, contents_number());
-  testing->flags = made;
-  if (is->mode == 3 && is->rm == RSP && (operation == ADD || operation == SUB)) {
-    int32_t bytes = (is->code[is->length - 1] ^ 0x80) - 0x80; /* with its sign */
-    if (is->opcode == 0x81)
-      memcpy(&bytes, is->code + is->length - sizeof bytes, sizeof bytes);
-    move_stack(testing, operation == SUB ? bytes : -(int64_t)bytes);
-  } else if (operation != CMP) {
-    set_rm(testing, is, operation == ADD || operation == SUB ? contents_plus(rm) : made, bits);
-  }
+  int64_t number = contents_immediate(is, is->opcode == 0x81 ? immediate_bytes(bits) : 1);
+  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, contents_number(number));
+  bool adds = operation == ADD || operation == SUB;
+  set_flags(testing, made);
+  if (adds)
+    made = contents_plus(rm, operation == ADD ? number : -number);
+  if (operation == CMP)
+    set_compared(testing, rm, contents_number(number), bits);
+  else if (is->mode == 3 && is->rm == RSP && adds)
+    move_stack(testing, operation == SUB ? number : -number);
+  else
+    set_rm(testing, is, made, bits);
+  if (adds)
+    set_compared(testing, made, contents_number(0), bits);
 }
 
 /* F6 and F7, FE and FF. */
 static bool contents_unary(struct native_testing *testing, const struct native_operands *is) {
   uint32_t bits = is->opcode & 1 ? is->bits : 8, what = is->reg & 7;
   struct native_held rm = get_rm(testing, is, bits);
-  testing->flags = made_of(rm, contents_number());
-  if (is->opcode >= 0xFE && what <= 1)
-    set_rm(testing, is, contents_plus(rm), bits);
-  else if (is->opcode >= 0xFE)
+  set_flags(testing, made_of(rm, contents_number(0)));
+  if (is->opcode >= 0xFE && what <= 1) {
+    struct native_held made = contents_plus(rm, what == 0 ? 1 : -1);
+    set_rm(testing, is, made, bits);
+    set_compared(testing, made, contents_number(0), bits);
+  } else if (is->opcode >= 0xFE)
     return false;
   else if (what == 2 || what == 3)
     set_rm(testing, is, made_of(rm, rm), bits);
@@ -168,20 +224,21 @@ static void contents_call(struct native_testing *testing) {
     if (!(NATIVE_KEPT >> i & 1))
       testing->contents[i] = native_anything;
   testing->contents[RAX].is_result = true;
-  testing->flags = native_anything;
+  set_flags(testing, native_anything);
   testing->calls = true;
 }
 
 static struct native_held loaded_address(struct native_testing *testing,
                                          const struct native_operands *is) {
-  bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && (is->rm & 7) != 4;
-  return is_sum ? contents_plus(testing->contents[is->base]) : native_anything;
+  bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && !is->has_index;
+  return is_sum ? contents_plus(testing->contents[is->base], is->at) : native_anything;
 }
 
 static void contents_branch(struct native_testing *testing) {
   testing->values.tests = testing->flags.by;
   testing->values.tests_more = testing->flags.by_more;
   testing->values.asks = testing->flags.is_result ? testing->called : 0;
+  testing->decides = testing->compared;
 }
 
 /* Moves; false: it is none. */
@@ -193,11 +250,12 @@ static bool step_move(struct native_testing *testing, const struct native_operan
   else if (opcode == 0x8A || opcode == 0x8B)
     set_content(content_of(testing, is, is->reg, bits), get_rm(testing, is, bits));
   else if ((opcode == 0xC6 || opcode == 0xC7) && (is->reg & 7) == 0)
-    set_rm(testing, is, contents_number(), bits);
+    set_rm(testing, is,
+           contents_number(contents_immediate(is, opcode & 1 ? immediate_bytes(bits) : 1)), bits);
   else if (opcode >> 4 == 0xB)
     set_content(content_of(testing, is, (uint8_t)((opcode & 7) | (is->rex & 1) << 3),
                            opcode & 8 ? is->bits : 8),
-                contents_number());
+                contents_number(contents_immediate(is, opcode & 8 ? is->bits / 8 : 1)));
   else if (opcode == 0x63)
     set_content(content_of(testing, is, is->reg, is->bits), get_rm(testing, is, 32));
   else if (opcode == 0x8D)
@@ -233,19 +291,22 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   } else if (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) {
     arithmetic_with_immediate(testing, is);
   } else if (opcode == 0x84 || opcode == 0x85) {
-    testing->flags = made_of(get_rm(testing, is, bits), get_reg(testing, is, bits));
+    struct native_held rm = get_rm(testing, is, bits);
+    set_flags(testing, made_of(rm, get_reg(testing, is, bits)));
+    if (is->mode == 3 && is->rm == is->reg)
+      set_compared(testing, rm, contents_number(0), bits);
   } else if (opcode == 0xA8 || opcode == 0xA9) {
-    testing->flags = made_of(testing->contents[RAX], contents_number());
+    set_flags(testing, made_of(testing->contents[RAX], contents_number(0)));
   } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
     return contents_unary(testing, is);
   } else if (opcode == 0x69 || opcode == 0x6B) {
-    testing->flags = made_of(get_rm(testing, is, bits), contents_number());
+    set_flags(testing, made_of(get_rm(testing, is, bits), contents_number(0)));
     set_content(content_of(testing, is, is->reg, is->bits), testing->flags);
   } else if (opcode == 0xC0 || opcode == 0xC1 || (opcode >= 0xD0 && opcode < 0xD4)) {
-    testing->flags = made_of(get_rm(testing, is, bits), testing->contents[RCX]);
+    set_flags(testing, made_of(get_rm(testing, is, bits), testing->contents[RCX]));
     set_rm(testing, is, testing->flags, bits);
   } else if (opcode == 0x99) {
-    testing->contents[RDX] = made_of(testing->contents[RAX], contents_number());
+    testing->contents[RDX] = made_of(testing->contents[RAX], contents_number(0));
   } else if (opcode >> 4 == 7) {
     contents_branch(testing);
   } else {
@@ -262,7 +323,7 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   if (opcode == 0x1E || opcode == 0x1F || opcode == 0x0D || opcode == 0x18)
     return true;
   if (opcode == 0x2E || opcode == 0x2F)
-    testing->flags = native_anything;
+    set_flags(testing, native_anything);
   else if (opcode == 0x2C || opcode == 0x2D)
     set_content(reg, native_anything);
   else if (opcode >> 4 == 4)
@@ -270,10 +331,11 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   else if (opcode >> 4 == 8)
     contents_branch(testing);
   else if (opcode >> 4 == 9)
-    set_rm(testing, is, made_of(testing->flags, contents_number()), 8);
-  else if (opcode == 0xAF)
-    set_content(reg, testing->flags = made_of(get_rm(testing, is, is->bits), *reg));
-  else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)
+    set_rm(testing, is, made_of(testing->flags, contents_number(0)), 8);
+  else if (opcode == 0xAF) {
+    set_content(reg, made_of(get_rm(testing, is, is->bits), *reg));
+    set_flags(testing, *reg);
+  } else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)
     set_content(reg, get_rm(testing, is, opcode & 1 ? 16 : 8));
   else if (native_operands_is_vector(opcode))
     return true;
@@ -294,5 +356,5 @@ void native_contents_step(struct native_testing *testing, const uint8_t *code, s
   if (known)
     return;
   set_all(testing, 0);
-  testing->flags = native_anything;
+  set_flags(testing, native_anything);
 }

@@ -20,6 +20,24 @@ struct native_held {
   bool is_moved;  /* it is not what it was */
   bool is_result; /* made of what the last call has returned, and of numbers */
   uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
+  int64_t plus;   /* the number: of is_number, or what has been added to the variable */
+  bool varies;    /* plus may be another one */
+  /* It has been read, on some way at least, from a word of memory that is no part of the frame; bits 0: it has not. */
+  struct native_memory {
+    uint32_t bits;
+    uint32_t base; /* the variable that leads there, from 1 on; 0: none */
+    int64_t at;    /* from there; without a base, the address */
+  } memory;
+};
+
+static inline bool native_memory_is(struct native_memory a, struct native_memory b) {
+  return a.bits == b.bits && (a.bits == 0 || (a.base == b.base && a.at == b.at));
+}
+
+/* What a conditional jump compares. */
+struct native_comparison {
+  struct native_held a, b;
+  uint32_t bits; /* 0: not known */
 };
 
 struct native_testing {
@@ -31,6 +49,9 @@ struct native_testing {
   uint32_t nslots;
   struct native_held contents[NATIVE_TESTED];
   struct native_held flags;
+  struct native_comparison compared; /* that the flags are of */
+  struct native_comparison decides;  /* at the end of the block */
+  struct native_counting *counting;  /* native_counters.h; NULL: nothing is counted */
   const struct native_held *entries; /* of registers, by block; NULL: nothing is known */
   struct native_held *exits;         /* the same, behind each block */
   int64_t pushed;                    /* bytes, since the block began */

@@ -9,6 +9,38 @@
 
 #define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
 
+/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads. */
+struct native_variable {
+  bool is_slot;
+  uint8_t reg; /* the processor's number */
+  int32_t at;
+};
+
+/* What a counter is compared with. */
+enum native_limit {
+  NATIVE_LIMIT_NUMBER,   /* number */
+  NATIVE_LIMIT_VARIABLE, /* limit_in, plus number */
+  NATIVE_LIMIT_MEMORY,   /* the word at number, or, with has_base, at limit_in plus number */
+};
+
+/* Where a block stands in a round of a loop. */
+enum native_side { NATIVE_SIDE_UNKNOWN, NATIVE_SIDE_BEFORE, NATIVE_SIDE_WITHIN, NATIVE_SIDE_PAST };
+
+/* What an outermost loop counts (native_counters.h). */
+struct native_counter {
+  struct native_variable variable, limit_in;
+  enum native_limit limit;
+  bool has_base;
+  int64_t number;
+  int64_t step;              /* what each round adds, not 0 */
+  uint32_t bits, limit_bits; /* of the counter and of its limit: 32 or 64 */
+  uint32_t block;            /* that adds it */
+  uint32_t position;         /* of the instruction */
+  uint32_t begin;            /* position of the block: there slots lie as `at` says */
+  uint8_t *
+      sides; /* enum native_side, by block: before it is added, or past that; of blocks outside unknown */
+};
+
 struct native_graph {
   struct native_part parts[NATIVE_PARTS_MAX]; /* of the function, itself first */
   size_t begins[NATIVE_PARTS_MAX];            /* their positions */
@@ -26,10 +58,12 @@ struct native_graph {
     uint32_t position; /* its last byte */
     bool is_branch;
   } * twins;
+  struct native_counter *counters;
   uint32_t nblocks;
   uint32_t nedges;
   uint32_t ncopies;
   uint32_t ntwins;
+  uint32_t ncounters;
 };
 
 /* The graph of a function, which is as .eh_frame of the object has it. Beside it, jump tables and
@@ -54,12 +88,15 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);
 
+/* For who takes them out of a graph. */
+void native_counters_free(struct native_counter *counters, uint32_t ncounters);
+
 /* Lets edges by which control always leaves a loop lead there at once (flow_decide), as far as the
  * code's own numbers tell. block_at: by position. For native_graph.c. */
 void native_decide(struct native_graph *graph, const struct native_code *code,
                    const uint32_t *block_at);
 
-/* native_tests.c: values of the graph (flow.h), of x86-64's code. For native_graph.c. */
+/* native_tests.c: values of the graph (flow.h), and its counters, of x86-64's code. For native_graph.c. */
 void native_find_tests(struct native_graph *graph, const struct native_code *code,
                        const uint32_t *block_at);
 

@@ -23,22 +23,21 @@ static bool take_prefixes(struct native_operands *is, size_t *next) {
 
 static void take_memory(struct native_operands *is, size_t next) {
   uint8_t base = is->rm & 7;
-  bool has_index = false;
   if (base == 4 && next < is->length) {
     uint8_t sib = is->code[next++];
-    has_index = (sib & 0x38) != 0x20 || (is->rex & 2) != 0;
+    is->has_index = (sib & 0x38) != 0x20 || (is->rex & 2) != 0;
     base = sib & 7;
-    is->is_far = !has_index && base == 5 && is->mode == 0;
+    is->is_far = !is->has_index && base == 5 && is->mode == 0;
   } else {
-    is->is_far = base == 5 && is->mode == 0;
+    is->is_far = is->is_relative = base == 5 && is->mode == 0;
   }
   is->base = base | (is->rex & 1) << 3;
   bool has_base = !(base == 5 && is->mode == 0);
   is->is_slot =
-      has_base && !has_index && (is->base == RSP || is->base == RBP) && !is->other_segment;
+      has_base && !is->has_index && (is->base == RSP || is->base == RBP) && !is->other_segment;
   if (is->mode == 1 && next < is->length)
     is->at = (is->code[next] ^ 0x80) - 0x80; /* with its sign */
-  else if (is->mode == 2 && next + 4 <= is->length)
+  else if ((is->mode == 2 || is->is_far) && next + 4 <= is->length)
     memcpy(&is->at, is->code + next, sizeof is->at);
 }
 

@@ -18,7 +18,9 @@ struct native_operands {
   uint8_t opcode;
   uint8_t mode, reg, rm; /* of ModRM; the two registers with the bits of REX */
   bool is_slot;          /* memory: [rsp + at] or [rbp + at] */
+  bool has_index;        /* memory: another register is added */
   bool is_far;           /* memory: relative to the code, or an address */
+  bool is_relative;      /* is_far: `at` bytes behind the instruction's end */
   uint32_t base;
   int32_t at;
   bool other_segment;

@@ -6,6 +6,7 @@
  *
  * What calls do not keep is followed from a block into those behind it. */
 #include "interpose/places/native/native_contents.h"
+#include "interpose/places/native/native_counters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +24,20 @@ static void begin_block(struct native_testing *testing, uint32_t block) {
                            : entry != NULL ? entry[i]
                                            : native_anything;
   testing->flags = native_anything;
+  testing->compared.bits = testing->decides.bits = 0;
   testing->pushed = 0;
   testing->calls = false;
   testing->values = (struct flow_values){.tests_more = true};
+  if (testing->counting != NULL)
+    native_counting_begin(testing->counting);
 }
 
 static void end_block(struct native_testing *testing, uint32_t block) {
   struct flow_values *values = &testing->values;
   for (uint32_t i = 0; i < NATIVE_REGISTERS; i++)
     testing->exits[(size_t)block * NATIVE_REGISTERS + i] = testing->contents[i];
+  if (testing->counting != NULL)
+    native_counting_end(testing->counting, testing, block);
   for (uint32_t i = 0; i < NATIVE_TESTED; i++) {
     const struct native_held *is = &testing->contents[i];
     uint64_t bit = UINT64_C(1) << i;
@@ -68,6 +74,8 @@ static bool find_all(struct native_testing *testing, const struct native_code *c
       testing->called =
           cursor.is.has_target ? (uint32_t)((uintptr_t)cursor.at + (uintptr_t)cursor.is.target) : 0;
     native_contents_step(testing, cursor.at, cursor.is.length);
+    if (testing->counting != NULL)
+      native_counting_step(testing->counting, testing, (uint32_t)cursor.position);
     ends = cursor.is.kind != NATIVE_PLAIN && cursor.is.kind != NATIVE_CALL &&
            cursor.is.kind != NATIVE_BRANCH;
   }
@@ -89,15 +97,23 @@ static struct native_held native_tests_either(struct native_held a, struct nativ
   uint32_t like = a.is_number ? b.like : a.like;
   if (!is_like(a, like) || !is_like(b, like))
     like = 0;
+  struct native_memory memory = a.memory.bits != 0 ? a.memory : b.memory;
+  if (a.memory.bits != 0 && b.memory.bits != 0 && !native_memory_is(a.memory, b.memory))
+    memory.bits = 0;
   return (struct native_held){.by = a.by | b.by,
                               .by_more = true,
                               .is_number = a.is_number && b.is_number,
                               .is_moved = a.is_moved || b.is_moved || a.is_number || b.is_number,
-                              .like = like};
+                              .like = like,
+                              .plus = a.plus,
+                              .varies = a.varies || b.varies || a.plus != b.plus ||
+                                        a.is_number != b.is_number,
+                              .memory = memory};
 }
 
 static bool are_equal(struct native_held a, struct native_held b) {
-  return a.by == b.by && a.by_more == b.by_more && a.is_number == b.is_number &&
+  return a.plus == b.plus && a.varies == b.varies && native_memory_is(a.memory, b.memory) &&
+         a.by == b.by && a.by_more == b.by_more && a.is_number == b.is_number &&
          a.is_moved == b.is_moved && a.like == b.like && !a.is_number;
 }
 
@@ -131,6 +147,7 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
   struct native_cursor cursor;
   bool failed;
   struct native_testing testing = {.nslots = 0};
+  struct native_counting counting = {.nchanges = 0};
   struct flow_values *values = NULL;
   if (code->decode != native_decode_x86_64)
     return;
@@ -152,8 +169,11 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
   if (found) { /* and with what is known of it, what blocks begin with */
     find_entries(graph, exits, entries, has);
     testing.entries = entries;
+    testing.counting = &counting;
     found = find_all(&testing, code, block_at, values);
   }
+  counting.failed |= !found;
+  native_counters_find(graph, &counting, &testing);
   free(exits);
   free(entries);
   free(has);

@@ -1,0 +1,329 @@
+/* Counters of loops (native_counters.h). */
+#include "interpose/places/native/native_counters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/places/flow/flow_rounds.h"
+
+enum { COUNTERS_MAX = 16, ROOM_FIRST = 16 };
+
+/* ---- what it says ---- */
+
+static int64_t signed_of(uint64_t value, uint32_t bits) {
+  return bits == 32 ? (int32_t)(uint32_t)value : (int64_t)value;
+}
+
+/* Rounds that are left, this one among them, of numbers as far apart. */
+static struct place_round rounds_left(int64_t value, int64_t limit, int64_t step) {
+  int64_t left;
+  if (__builtin_sub_overflow(limit, value, &left) || left == INT64_MIN)
+    return (struct place_round){0, 0};
+  left /= step;
+  if (left < 0 || left >= PLACE_EPOCHS_MAX)
+    return (struct place_round){0, 0};
+  return (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)left, PLACE_EPOCHS_MAX};
+}
+
+struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
+                                       uint64_t limit, bool is_past) {
+  int64_t step = counter->step, now = signed_of(value, counter->bits),
+          end = signed_of(limit, counter->limit_bits);
+  if (is_past && __builtin_sub_overflow(now, step, &now))
+    return (struct place_round){0, 0};
+  if (step < 0 || now < 0 || end <= 0 || now / step >= PLACE_ROUND_MAX)
+    return rounds_left(now, end, step);
+  int64_t total = end / step + (end % step != 0);
+  return (struct place_round){(uint32_t)(now / step) + 1,
+                              total <= PLACE_ROUND_MAX ? (uint32_t)total : 0};
+}
+
+/* ---- what blocks do ---- */
+
+static bool counting_is_variable(uint32_t i) {
+  return i >= NATIVE_REGISTERS || (NATIVE_KEPT >> i & 1);
+}
+
+void native_counting_begin(struct native_counting *counting) {
+  memset(counting->plus, 0, sizeof counting->plus);
+}
+
+void native_counting_step(struct native_counting *counting, const struct native_testing *testing,
+                          uint32_t position) {
+  for (uint32_t i = 0; i < NATIVE_REGISTERS + testing->nslots; i++) {
+    const struct native_held *is = &testing->contents[i];
+    if (is->like == i + 1 && is->plus != counting->plus[i]) {
+      counting->plus[i] = is->plus;
+      counting->positions[i] = position;
+    }
+  }
+}
+
+/* Makes room for one more thing of that size. */
+static bool counting_grow(struct native_counting *counting, void **things, uint32_t count,
+                          uint32_t *room, size_t size) {
+  if (count < *room)
+    return true;
+  uint32_t more = *room == 0 ? ROOM_FIRST : 2 * *room;
+  void *grown = reallocarray(*things, more, size);
+  counting->failed |= grown == NULL;
+  if (grown == NULL)
+    return false;
+  *things = grown;
+  *room = more;
+  return true;
+}
+
+static void add_change(struct native_counting *counting, struct native_change change) {
+  void *changes = counting->changes;
+  if (counting_grow(counting, &changes, counting->nchanges, &counting->changes_room,
+                    sizeof change)) {
+    counting->changes = changes;
+    counting->changes[counting->nchanges++] = change;
+  }
+}
+
+static void add_decision(struct native_counting *counting, struct native_decision decision) {
+  void *decisions = counting->decisions;
+  if (counting_grow(counting, &decisions, counting->ndecisions, &counting->decisions_room,
+                    sizeof decision)) {
+    counting->decisions = decisions;
+    counting->decisions[counting->ndecisions++] = decision;
+  }
+}
+
+void native_counting_end(struct native_counting *counting, const struct native_testing *testing,
+                         uint32_t block) {
+  for (uint32_t i = 0; i < NATIVE_REGISTERS + testing->nslots; i++) {
+    const struct native_held *is = &testing->contents[i];
+    if (!counting_is_variable(i) || (is->like == i + 1 && !is->is_moved))
+      continue;
+    add_change(counting,
+               (struct native_change){.block = block,
+                                      .variable = i,
+                                      .position = counting->positions[i],
+                                      .is_step = is->like == i + 1 && !is->varies && is->plus != 0,
+                                      .plus = is->plus,
+                                      .memory = is->memory});
+  }
+  if (testing->decides.bits == 32 || testing->decides.bits == 64)
+    add_decision(counting, (struct native_decision){block, testing->decides});
+}
+
+/* ---- what loops do ---- */
+
+struct search {
+  struct native_graph *graph;
+  const struct native_counting *counting;
+  const struct native_testing *testing;
+  struct flow_rounds *rounds;
+  uint32_t loop; /* an outermost one */
+};
+
+static bool is_within(const struct search *search, uint32_t block) {
+  uint32_t loop = flow_rounds_loop(search->rounds, block);
+  return loop == search->loop || flow_rounds_around(search->rounds, search->loop, loop);
+}
+
+static bool is_in_itself(const struct search *search, uint32_t block) {
+  return flow_rounds_loop(search->rounds, block) == search->loop;
+}
+
+/* Whether each round goes through the block. */
+static bool each_round_goes(const struct search *search, uint32_t block) {
+  uint32_t head = flow_rounds_head(search->rounds, search->loop);
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    if (edge->to == head && is_within(search, edge->from) &&
+        !flow_rounds_through(search->rounds, block, edge->from))
+      return false;
+  }
+  return true;
+}
+
+/* The only change of the variable in the loop; NULL: none, or several. *changes: whether there is any. */
+static const struct native_change *only_change(const struct search *search, uint32_t variable,
+                                               bool *changes) {
+  const struct native_change *only = NULL;
+  *changes = false;
+  for (uint32_t i = 0; i < search->counting->nchanges; i++) {
+    const struct native_change *change = &search->counting->changes[i];
+    if (change->variable != variable || !is_within(search, change->block))
+      continue;
+    only = *changes ? NULL : change;
+    *changes = true;
+    if (only == NULL)
+      return NULL;
+  }
+  return only;
+}
+
+static bool native_stays(const struct search *search, uint32_t variable) {
+  bool changes;
+  only_change(search, variable, &changes);
+  return !changes;
+}
+
+/* The word of memory that a variable is read from whenever the loop changes it; without bits: it is not. */
+static struct native_memory only_memory(const struct search *search, uint32_t variable) {
+  struct native_memory only = {.bits = 0};
+  for (uint32_t i = 0; i < search->counting->nchanges; i++) {
+    const struct native_change *change = &search->counting->changes[i];
+    if (change->variable != variable || !is_within(search, change->block))
+      continue;
+    bool is_other = only.bits != 0 && !native_memory_is(only, change->memory);
+    if (change->memory.bits == 0 || is_other)
+      return (struct native_memory){.bits = 0};
+    only = change->memory;
+  }
+  return only;
+}
+
+static struct native_variable variable_of(const struct search *search, uint32_t variable) {
+  if (variable < NATIVE_REGISTERS)
+    return (struct native_variable){.is_slot = false, .reg = (uint8_t)variable};
+  uint32_t slot = variable - NATIVE_REGISTERS;
+  return (struct native_variable){.is_slot = true,
+                                  .reg = (uint8_t)search->testing->slots[slot].base,
+                                  .at = search->testing->slots[slot].at};
+}
+
+static bool find_limit_in_memory(const struct search *search, struct native_memory memory,
+                                 struct native_counter *counter) {
+  counter->limit = NATIVE_LIMIT_MEMORY;
+  counter->limit_bits = memory.bits;
+  counter->number = memory.at;
+  counter->has_base = memory.base != 0;
+  if (memory.bits == 0 || !counter->has_base)
+    return memory.bits != 0;
+  counter->limit_in = variable_of(search, memory.base - 1);
+  return native_stays(search, memory.base - 1);
+}
+
+/* What the counter is compared with. False: it does not stay as it is, or is not known. */
+static bool find_limit(const struct search *search, const struct native_held *of,
+                       struct native_counter *counter) {
+  bool is_variable = of->like != 0 && !of->varies;
+  counter->number = of->plus;
+  if (of->is_number && !of->varies) {
+    counter->limit = NATIVE_LIMIT_NUMBER;
+    return true;
+  }
+  if (is_variable && native_stays(search, of->like - 1)) {
+    counter->limit = NATIVE_LIMIT_VARIABLE;
+    counter->limit_in = variable_of(search, of->like - 1);
+    return true;
+  }
+  if (is_variable && !of->is_moved)
+    return find_limit_in_memory(search, only_memory(search, of->like - 1), counter);
+  return of->like == 0 && !of->is_moved && find_limit_in_memory(search, of->memory, counter);
+}
+
+/* Whether control leaves the loop from the block; *goes_round: or goes on with the next round at once. */
+static bool may_leave(const struct search *search, uint32_t block, bool *goes_round) {
+  uint32_t head = flow_rounds_head(search->rounds, search->loop);
+  bool leaves = false;
+  *goes_round = block == head;
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    if (edge->from != block || edge->exceptional)
+      continue;
+    leaves |= !is_within(search, edge->to);
+    *goes_round |= edge->to == head;
+  }
+  return leaves;
+}
+
+/* The counter that a condition compares, if it is one. */
+static bool find_counter(const struct search *search, const struct native_decision *decision,
+                         bool swapped, struct native_counter *counter) {
+  const struct native_held *is = swapped ? &decision->of.b : &decision->of.a;
+  bool changes;
+  if (is->like == 0 || is->varies)
+    return false;
+  const struct native_change *change = only_change(search, is->like - 1, &changes);
+  if (change == NULL || !change->is_step || !is_in_itself(search, change->block) ||
+      !each_round_goes(search, change->block))
+    return false;
+  *counter = (struct native_counter){.variable = variable_of(search, is->like - 1),
+                                     .bits = decision->of.bits,
+                                     .limit_bits = decision->of.bits,
+                                     .step = change->plus,
+                                     .block = change->block,
+                                     .position = change->position};
+  return find_limit(search, swapped ? &decision->of.a : &decision->of.b, counter);
+}
+
+/* Where in a round the blocks stand. */
+static uint8_t *find_sides(const struct search *search, uint32_t block) {
+  uint8_t *sides = calloc(search->graph->nblocks, 1);
+  for (uint32_t i = 0; sides != NULL && i < search->graph->nblocks; i++) {
+    if (!is_within(search, i))
+      continue;
+    if (i == block)
+      sides[i] = NATIVE_SIDE_WITHIN;
+    else if (!flow_rounds_leads(search->rounds, block, i))
+      sides[i] = NATIVE_SIDE_BEFORE;
+    else if (flow_rounds_through(search->rounds, block, i))
+      sides[i] = NATIVE_SIDE_PAST;
+  }
+  return sides;
+}
+
+/* A condition that begins or ends each round counts more than one in between. */
+static void count_loop(struct search *search) {
+  struct native_graph *graph = search->graph;
+  struct native_counter found, counter;
+  bool has = false, goes_round;
+  for (uint32_t i = 0; i < search->counting->ndecisions; i++) {
+    const struct native_decision *decision = &search->counting->decisions[i];
+    if (!is_in_itself(search, decision->block) ||
+        !may_leave(search, decision->block, &goes_round) || (has && !goes_round))
+      continue;
+    if (!find_counter(search, decision, false, &counter) &&
+        !find_counter(search, decision, true, &counter))
+      continue;
+    found = counter;
+    has = true;
+    if (goes_round)
+      break;
+  }
+  if (!has || graph->ncounters == COUNTERS_MAX)
+    return;
+  found.begin = graph->blocks[found.block].position;
+  found.sides = find_sides(search, found.block);
+  if (found.sides != NULL)
+    graph->counters[graph->ncounters++] = found;
+}
+
+static bool has_step(const struct native_counting *counting) {
+  for (uint32_t i = 0; i < counting->nchanges; i++)
+    if (counting->changes[i].is_step)
+      return true;
+  return false;
+}
+
+/* Each outermost loop once: where its head is met. */
+static void count_loops(struct search *search) {
+  for (uint32_t block = 0; block < search->graph->nblocks; block++) {
+    uint32_t loop = flow_rounds_loop(search->rounds, block);
+    if (loop != FLOW_NONE && flow_rounds_head(search->rounds, loop) == block &&
+        flow_rounds_outermost(search->rounds, block, 0) == loop) {
+      search->loop = loop;
+      count_loop(search);
+    }
+  }
+}
+
+void native_counters_find(struct native_graph *graph, struct native_counting *counting,
+                          const struct native_testing *testing) {
+  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
+  struct search search = {.graph = graph, .counting = counting, .testing = testing};
+  if (!counting->failed && has_step(counting) &&
+      (graph->counters = calloc(COUNTERS_MAX, sizeof *graph->counters)) != NULL &&
+      (search.rounds = flow_rounds_make(&flow)) != NULL)
+    count_loops(&search);
+  flow_rounds_free(search.rounds);
+  free(counting->changes);
+  free(counting->decisions);
+}

@@ -1,0 +1,54 @@
+/* What the outermost loops of a function count, in x86-64's code: a register that calls keep, or a word of the frame, to which
+ * each round adds the same number once, and which a condition that ends the loop compares with something that stays as it is.
+ *
+ * A place does not say how often its rank has gone round a loop (core/place/place_rounds.h); this does.
+ */
+#ifndef NCCL_JOIN_INTERPOSE_NATIVE_COUNTERS_H
+#define NCCL_JOIN_INTERPOSE_NATIVE_COUNTERS_H
+
+#include "core/place/place_rounds.h"
+#include "interpose/places/native/native_contents.h"
+#include "interpose/places/native/native_graph.h"
+
+/* In which round the loop is, by what the counter and its limit are. is_past: this round has added to it. Nothing, if that cannot
+ * be told. Pure.
+ *
+ * A counter that goes up from 0 or more says its number, and its limit how many rounds there are: so do those of two ranks that begin
+ * with other numbers, and go on in steps of as many. Of any other, as an address, or what counts down, what is left of
+ * PLACE_EPOCHS_MAX rounds is known, if it is less. */
+struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
+                                       uint64_t limit, bool is_past);
+
+/* ---- for native_tests.c, which goes through the code ---- */
+
+struct native_counting {
+  /* What a block leaves in a variable, if that is not what it was. */
+  struct native_change {
+    uint32_t block, variable;
+    uint32_t position; /* of the instruction that added to it */
+    bool is_step;      /* it is what it was, plus a number */
+    int64_t plus;
+    struct native_memory memory; /* it is read from there, and no step */
+  } * changes;
+  struct native_decision {
+    uint32_t block;
+    struct native_comparison of;
+  } * decisions;
+  uint32_t nchanges, ndecisions, changes_room, decisions_room;
+  uint32_t positions[NATIVE_TESTED];
+  int64_t plus[NATIVE_TESTED];
+  bool failed; /* no memory: nothing is known */
+};
+
+/* Where a block begins; behind each instruction, which stands at the position; where the block ends. */
+void native_counting_begin(struct native_counting *counting);
+void native_counting_step(struct native_counting *counting, const struct native_testing *testing,
+                          uint32_t position);
+void native_counting_end(struct native_counting *counting, const struct native_testing *testing,
+                         uint32_t block);
+
+/* Finds the graph's counters, and frees what has been counted. */
+void native_counters_find(struct native_graph *graph, struct native_counting *counting,
+                          const struct native_testing *testing);
+
+#endif
