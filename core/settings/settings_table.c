@@ -78,7 +78,7 @@ const struct setting settings_table[] = {
      "NCCL_JOIN_EPOCHS=warn sees that epochs mix (docs/places.md says when): warn chooses, or goes "
      "on, and says so; stop ends the job with an error instead"},
     {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "warn", epochs_words, 0, 0, NULL,
-     "where a rank begins another round of the outermost loop of its Python program, and nothing "
+     "where a rank begins another round of the outermost loop of its program, and nothing "
      "that all ranks come to is between the two: mix goes on, as without nccl-join; warn does, "
      "too, "
      "and says so if ranks have begun it at different collectives; wait waits for all ranks, so "

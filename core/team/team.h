@@ -342,6 +342,9 @@ bool team_is_apart(const struct team *team);
 /* How many units this rank has passed. Any thread may ask. */
 uint64_t team_passed(const struct team *team);
 
+/* Whether ranks of the team have sent or received anything. Any thread. */
+bool team_posts(const struct team *team);
+
 /* Whether another rank has failed before it issued so many units: the rest of them will never be
  * done. Names the rank that began it, and how many it has issued. Any thread may ask. */
 bool team_find_lost(const struct team *team, uint64_t units, uint32_t *rank, uint64_t *issued);

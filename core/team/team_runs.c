@@ -7,6 +7,8 @@
  */
 #include "core/team/team_private.h"
 
+#include "core/transport/operations.h"
+
 bool team_run_goes_on(const struct team *team, uint32_t from, uint32_t to) {
   if (from == to)
     return true;
@@ -49,10 +51,16 @@ void team_run_pass_many(struct team *team, uint32_t count, bool in_loop) {
  * with as many units behind it. To look takes microseconds. */
 #define RUN_WATCHED 1024u
 
-/* Whether how many units the loop has is not known yet, and this rank's rounds may tell. */
+bool team_posts(const struct team *team) {
+  return plane_posting(team->plane) != POSTING_UNUSED;
+}
+
+/* Whether how many units the loop has is not known yet, and this rank's rounds may tell. Not where ranks send and receive: a peer may
+ * receive in the next round what belongs to this one, and where ranks wait for each other in between that counts as not
+ * received (core/p2p/peers.h). */
 static bool is_watched(const struct team *team, const struct known_place *begin) {
   place_rounds_t rounds = team->places.rounds;
-  return begin->run == 0 && team->places.run <= RUN_WATCHED &&
+  return begin->run == 0 && team->places.run <= RUN_WATCHED && !team_posts(team) &&
          place_rounds_turn(&begin->place, rounds, rounds) == TURN_SAME;
 }
 

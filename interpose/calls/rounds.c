@@ -19,6 +19,10 @@ enum {
   SAID_UNITS = 4096,
 };
 
+/* Which rounds it has come to, as a word: of which loop, the number of the last one, and how many. */
+enum { COUNT_BITS = 20, COUNT_MAX = (1 << COUNT_BITS) - 1 };
+_Static_assert(2 * PLACE_EPOCHS_MAX < 1u << (32 - COUNT_BITS), "all numbers of rounds");
+
 static uint64_t word_of(const struct places_round *round) {
   return (uint64_t)round->loop << 32 | round->number | (round->each ? VISIT_EACH : 0);
 }
@@ -35,16 +39,45 @@ static bool goes_round(uint64_t last, const struct places_round *now) {
   return now->number != number && !(each && now->number == number + 1);
 }
 
+/* How many rounds of the loop the rank has come to, this one among them. Their numbers need not begin with 1. */
+static uint32_t rounds_come_to(const struct endpoint *end, const struct places_round *now) {
+  uint64_t rounds = atomic_load(&end->rounds);
+  uint32_t last = (uint32_t)rounds >> COUNT_BITS, count = (uint32_t)rounds & COUNT_MAX;
+  if ((uint32_t)(rounds >> 32) != now->loop || now->number < last)
+    return 1;
+  return count + (now->number != last && count < COUNT_MAX);
+}
+
+static void note_round(struct endpoint *end, const struct places_round *now) {
+  uint32_t number = now->number & ((1u << (32 - COUNT_BITS)) - 1);
+  if (now->loop != 0)
+    atomic_store(&end->rounds,
+                 (uint64_t)now->loop << 32 | number << COUNT_BITS | rounds_come_to(end, now));
+  atomic_store(&end->visit, word_of(now));
+}
+
 /* To say where a round begins is a claim, for which ranks wait for each other on the host: of a loop of short rounds not each is said. */
-static bool is_said(const struct endpoint *end, uint32_t number) {
-  return join_settings()->epochs == EPOCHS_WAIT || number <= SAID_EACH ||
-         (number & (number - 1)) == 0 ||
+static bool is_said(const struct endpoint *end, const struct places_round *now) {
+  uint32_t rounds = rounds_come_to(end, now);
+  return join_settings()->epochs == EPOCHS_WAIT || rounds <= SAID_EACH ||
+         (rounds & (rounds - 1)) == 0 ||
          team_passed(end->team) - atomic_load(&end->begun) >= SAID_UNITS;
+}
+
+/* Whether ranks of a team of this process send and receive: then to wait for each other costs more (core/team/team_runs.c). */
+static bool has_posted(void) {
+  bool posted = false;
+  for (struct endpoint *end = communicator_hold_endpoints(); end != NULL && !posted;
+       end = end->next)
+    posted = team_posts(end->team);
+  communicator_release_endpoints();
+  return posted;
 }
 
 /* Whether a round begins in the team. */
 static bool is_due(const struct endpoint *end, const struct places_round *now) {
-  return goes_round(atomic_load(&end->visit), now) && is_said(end, now->number);
+  return goes_round(atomic_load(&end->visit), now) && is_said(end, now) &&
+         (join_settings()->epochs == EPOCHS_WAIT || !has_posted());
 }
 
 static bool rounds_are_on(void) {
@@ -59,7 +92,7 @@ bool rounds_are_due(ncclComm_t handle) {
     return false;
   if (is_due(comm->end, &now))
     return true;
-  atomic_store(&comm->end->visit, word_of(&now));
+  note_round(comm->end, &now);
   places_round_noted(handle);
   return false;
 }
@@ -80,7 +113,7 @@ static uint32_t begin_round(struct endpoint *end, const struct places_round *now
     requests[nrequests++] =
         (struct request){.end = end, .goes_round = is_in_loop(end, now), .comes = now->comes};
   }
-  atomic_store(&end->visit, word_of(now));
+  note_round(end, now);
   return nrequests;
 }
 

@@ -83,8 +83,9 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   bool started;         /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   cudaStream_t stream;          /* of the last call that has been claimed */
-  uint64_t exception;     /* python_exception_at, when it last claimed a call of the program's */
-  _Atomic uint64_t visit; /* in which round it was last: interpose/calls/rounds.c */
+  uint64_t exception;      /* python_exception_at, when it last claimed a call of the program's */
+  _Atomic uint64_t visit;  /* in which round it was last: interpose/calls/rounds.c */
+  _Atomic uint64_t rounds; /* which ones it has come to: likewise */
   /* The round that its next request begins; 0: none. With the bit: its rounds may be its own. */
   _Atomic uint32_t begins;
   _Atomic uint64_t begun; /* how many units had been passed where it began one last that it said */

@@ -9,6 +9,7 @@
 #include "interpose/places/python/python_frames.h"
 
 _Thread_local struct native_caller places_caller;
+_Thread_local struct places_kept places_kept;
 
 enum thread_kind {
   THREAD_UNKNOWN,
@@ -149,11 +150,13 @@ static __attribute__((noinline)) uint32_t places_find(const struct native_caller
 }
 
 static bool is_at(const struct native_site *site, const struct native_caller *caller) {
-  if (native_site_is_at(site, caller->pc, caller->sp))
+  bool is_watched = atomic_load_explicit(&site->is_watched, memory_order_relaxed);
+  uintptr_t pc = is_watched ? caller->pc ^ NATIVE_WATCHED : caller->pc;
+  if (native_site_is_at(site, pc, caller->sp))
     return true;
   return NATIVE_POINTER_AT != 0 &&
          native_word(caller->sp + (uintptr_t)NATIVE_POINTER_AT) == caller->fp &&
-         native_site_is_chained_at(site, caller->pc, caller->sp, &guard_thread.stack);
+         native_site_is_chained_at(site, pc, caller->sp, &guard_thread.stack);
 }
 
 /* The one of the two sites that have come after the last one, or NULL. */
@@ -224,10 +227,37 @@ static struct native_frame in_one_function(const struct native_frame *frame) {
   return whole;
 }
 
+/* The outermost loop of a native place, which its node is. */
+struct outermost {
+  uint32_t node;
+  bool is_known; /* what it counts */
+  struct native_loop loop;
+};
+
+struct native_entry places_entry(void) {
+  struct native_entry entry = {
+      .sp = places_caller.sp, .fp = places_caller.fp, .has_kept = places_kept.is_known};
+  memcpy(entry.kept, places_kept.of, sizeof(entry.kept));
+  return entry;
+}
+
+/* Looks for it among the nodes that a frame has given, from `from` on. */
+static void find_outermost(const struct native_frame *frame, const struct native_frame *whole,
+                           const struct place_node *nodes, uint32_t from, uint32_t to,
+                           struct outermost *found) {
+  const struct native_entry entry = places_entry();
+  for (uint32_t i = from; i < to && found->node == PLACE_NODES_MAX; i++)
+    if (nodes[i].flags & PLACE_LOOP) {
+      found->node = i;
+      found->is_known = native_loop_find(frame, whole, &entry, &found->loop);
+    }
+}
+
 /* Of the outermost frames. */
 static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
-                             struct place_node *nodes) {
-  uint32_t written = 0;
+                             struct place_node *nodes, struct outermost *outermost) {
+  uint32_t written = 0, before;
+  *outermost = (struct outermost){.node = PLACE_NODES_MAX};
   struct native_frame whole, below = {.has_rule = false};
   for (size_t i = 0; i < frames; i++) {
     struct native_frame tails[NATIVE_TAILS_MAX];
@@ -237,7 +267,9 @@ static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
     if (!is_last)
       below = in_one_function(frame - 1);
     size_t ntails = is_last ? 0 : native_tails_find(frame, &below, tails);
+    before = written;
     written += nodes_of(&whole, nodes + written, PLACE_NODES_MAX - written);
+    find_outermost(frame, &whole, nodes, before, written, outermost);
     for (size_t tail = 0; tail < ntails; tail++)
       written += nodes_of(&tails[tail], nodes + written, PLACE_NODES_MAX - written);
   }
@@ -250,7 +282,8 @@ static bool nodes_outside(const struct native_stack *stack, struct place_node *n
   size_t outside;
   if (!count_outside(stack, &outside))
     return false;
-  *written = native_nodes(stack, outside, nodes);
+  struct outermost unused;
+  *written = native_nodes(stack, outside, nodes, &unused);
   return true;
 }
 
@@ -281,8 +314,28 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
   return written;
 }
 
+/* What the outermost loop of a native place says. */
+static void add_round(struct place *out, const struct outermost *outermost) {
+  struct place_round rounds[PLACE_NODES_MAX] = {0};
+  if (outermost->is_known)
+    rounds[outermost->node] = native_loop_round(&outermost->loop, outermost->loop.value);
+  out->rounds = place_rounds_of(out->nodes, out->nnodes, rounds);
+}
+
+bool places_native_loop(struct native_loop *loop) {
+  struct native_stack stack;
+  struct outermost outermost;
+  struct place_node nodes[PLACE_NODES_MAX];
+  if (!native_stack_read(&stack, NULL))
+    return false;
+  native_nodes(&stack, stack.nouter, nodes, &outermost);
+  *loop = outermost.loop;
+  return outermost.is_known && outermost.loop.is_readable;
+}
+
 bool places_describe(struct place *out) {
   struct native_stack stack;
+  struct place_begin begin;
   uint32_t python;
   memset(out, 0, sizeof(*out));
   if (!places_are_on())
@@ -300,8 +353,12 @@ bool places_describe(struct place *out) {
   bool is_called = way == WAY_PYTHON && kind_of_this() == THREAD_OF_PROGRAM;
   if (way != WAY_NATIVE && (is_whole || !is_called))
     out->nnodes = python_and_site(is_called ? &stack : NULL, waiting, python, within, out);
-  else if (is_whole)
-    out->nnodes = native_nodes(&stack, stack.nouter, out->nodes);
+  else if (is_whole) {
+    struct outermost outermost;
+    out->nnodes = native_nodes(&stack, stack.nouter, out->nodes, &outermost);
+    add_round(out, &outermost);
+  }
+  native_site_tell(guard_thread.site, place_round_begins(out, &begin));
   places_text_remember(out, &stack, waiting != 0);
   places_text(out->id, out->text, sizeof(out->text));
   return true;

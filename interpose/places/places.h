@@ -30,6 +30,7 @@
 #include "interpose/self/guard.h"
 #include "interpose/places/native/native_sites.h"
 #include "interpose/places/native/native_frames.h"
+#include "interpose/places/native/native_rounds.h"
 
 #define PLACES_STATE extern __attribute__((visibility("hidden")))
 
@@ -40,6 +41,26 @@ static inline bool places_are_on(void) {
 
 /* Who made the call that is acted on: places_called. */
 PLACES_STATE _Thread_local struct native_caller places_caller;
+
+/* What registers that calls keep held then. */
+PLACES_STATE _Thread_local struct places_kept {
+  uintptr_t of[EH_KEPT]; /* rbx, r12 to r15 */
+  bool is_known;
+} places_kept;
+
+/* In a file that is compiled so that it leaves these registers alone (PLACES_KEEPS_REGISTERS), they are as the program's call
+ * has had them. */
+static inline __attribute__((always_inline)) void places_keep(void) {
+#if defined(PLACES_KEEPS_REGISTERS) && defined(__x86_64__)
+  __asm__ volatile(
+      "mov %%rbx, %0\n\tmov %%r12, %1\n\tmov %%r13, %2\n\tmov %%r14, %3\n\tmov %%r15, %4"
+      : "=m"(places_kept.of[0]), "=m"(places_kept.of[1]), "=m"(places_kept.of[2]),
+        "=m"(places_kept.of[3]), "=m"(places_kept.of[4]));
+  places_kept.is_known = true;
+#else
+  places_kept.is_known = false;
+#endif
+}
 
 /* The id that was found last. */
 static inline uint32_t places_current(void) {
@@ -62,6 +83,23 @@ static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_ad
   return true;
 }
 
+/* The same for sites in a loop that says its rounds, if the thread has taken note of this one there. */
+static inline __attribute__((always_inline)) bool places_hit_watched(uintptr_t return_address,
+                                                                     uintptr_t cfa) {
+  struct native_site *last = guard_thread.site;
+  struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
+  uintptr_t key = return_address ^ NATIVE_WATCHED;
+  if (!native_site_is_at(next, key, cfa)) {
+    next = atomic_load_explicit(&last->other, memory_order_acquire);
+    if (!native_site_is_at(next, key, cfa))
+      return false;
+  }
+  if (!native_site_is_in_round(next, cfa, guard_thread.number, false))
+    return false;
+  guard_thread.site = next;
+  return true;
+}
+
 /* The same for frames that are found by frame pointers. */
 static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t return_address,
                                                                      uintptr_t cfa) {
@@ -78,25 +116,53 @@ static inline __attribute__((always_inline)) bool places_hit_chained(uintptr_t r
   return true;
 }
 
-/* Which of the two to ask. */
-static inline __attribute__((always_inline)) bool places_are_chained(void) {
+static inline __attribute__((always_inline)) bool
+places_hit_chained_watched(uintptr_t return_address, uintptr_t cfa) {
+  struct native_site *last = guard_thread.site;
+  struct native_site *next = atomic_load_explicit(&last->next, memory_order_acquire);
+  uintptr_t key = return_address ^ NATIVE_WATCHED;
+  if (NATIVE_POINTER_AT == 0)
+    return false;
+  if (!native_site_is_as_then(next, key, cfa, &guard_thread.stack)) {
+    next = atomic_load_explicit(&last->other, memory_order_acquire);
+    if (!native_site_is_as_then(next, key, cfa, &guard_thread.stack))
+      return false;
+  }
+  if (!native_site_is_in_round(next, cfa, guard_thread.number, true))
+    return false;
+  guard_thread.site = next;
+  return true;
+}
+
+/* Which of them to ask. */
+enum places_shape { PLACES_FLAT, PLACES_FLAT_WATCHED, PLACES_CHAINED };
+static inline __attribute__((always_inline)) enum places_shape places_shape(void) {
   struct native_site *next = atomic_load_explicit(&guard_thread.site->next, memory_order_acquire);
-  return native_site_is_chained(next);
+  uintptr_t key = atomic_load_explicit(&next->key, memory_order_relaxed);
+  if (key < NATIVE_WATCHED)
+    return PLACES_FLAT;
+  return (intptr_t)key < 0 ? PLACES_CHAINED : PLACES_FLAT_WATCHED;
 }
 
 /* Says who made the call that is acted on. Nothing is read of it yet. */
 static inline void places_called(uintptr_t return_address, uintptr_t cfa, const uintptr_t *frame) {
   places_caller = (struct native_caller){return_address, cfa, *frame};
+  places_keep();
 }
 
 /* For functions that the program's call has come to by jumps. Where the compiler has made calls of
  * the jumps, the caller seen is in our own code; that is noticed, and costs a walk. */
 #define PLACES_HIT()                                                                               \
   places_hit((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
-/* The function that uses it must keep a frame of its own. */
+#define PLACES_HIT_WATCHED()                                                                       \
+  places_hit_watched((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa())
+/* The function that uses them must keep a frame of its own. */
 #define PLACES_HIT_CHAINED()                                                                       \
   places_hit_chained((uintptr_t)__builtin_return_address(0),                                       \
                      (uintptr_t)__builtin_frame_address(0) - (uintptr_t)NATIVE_POINTER_AT)
+#define PLACES_HIT_CHAINED_WATCHED()                                                               \
+  places_hit_chained_watched((uintptr_t)__builtin_return_address(0),                               \
+                             (uintptr_t)__builtin_frame_address(0) - (uintptr_t)NATIVE_POINTER_AT)
 #define PLACES_CALLED()                                                                            \
   places_called((uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),          \
                 __builtin_frame_address(0))
@@ -120,11 +186,16 @@ struct places_round {
   bool each;       /* place_is_of_each_epoch */
 };
 
-/* Of the call of places_called, once places_here has been asked. False: its place is not known, or there is no Python, or
+/* Of the call of places_called, once places_here has been asked. False: its place is not known, or says no rounds, or
  * the asker has taken note of that round at that place (NULL: whether or not). Some 30 ns where the place has been asked for lately; of an engine's
  * thread none where that has not looked again who waits for it; otherwise as places_describe. In places_rounds.c. */
 bool places_round(struct places_round *round, const void *asker);
 void places_round_noted(const void *asker);
+
+/* Of the place of places_describe, in native code: the outermost loop around it. False: there is none, or it does not say its rounds. Walks the
+ * stack. */
+bool places_native_loop(struct native_loop *loop);
+struct native_entry places_entry(void);
 
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to
  * hear of it if it is not: places are on, and the thread is not an engine's. */

@@ -11,14 +11,20 @@
 enum { KEPT = 32 };
 
 /* Whose frame the loop is one of. */
-enum loop_of { LOOP_NONE, LOOP_OWN, LOOP_WAITING };
+enum loop_of { LOOP_NONE, LOOP_OWN, LOOP_WAITING, LOOP_NATIVE };
 
 struct kept {
   uint32_t id;
   struct places_round round;
   enum loop_of of;
-  struct python_loop in;
-  uint32_t looks; /* python_waiting_looks, when it was read */
+  union {
+    struct python_loop in;
+    struct native_loop native; /* LOOP_NATIVE */
+  };
+  union {
+    uint32_t looks; /* python_waiting_looks, when it was read */
+    uintptr_t sp;   /* LOOP_NATIVE: of the call that was looked at */
+  };
   /* Who has taken note of which round: places_round_noted. */
   const void *asker;
   uint32_t noted;
@@ -38,10 +44,19 @@ static struct kept *find_kept(uint32_t id) {
   return kept == NULL ? NULL : &kept[id % KEPT];
 }
 
-static enum loop_of find_loop(struct python_loop *loop) {
+/* Whether it stands in native code, in a loop that may say its rounds. */
+static bool is_native(void) {
+  const struct native_site *site = guard_thread.site;
+  return atomic_load_explicit(&site->is_watched, memory_order_relaxed) ||
+         (site->is_record && !atomic_load_explicit(&site->is_described, memory_order_relaxed));
+}
+
+static enum loop_of find_loop(struct kept *kept_one) {
+  if (is_native())
+    return places_native_loop(&kept_one->native) ? LOOP_NATIVE : LOOP_NONE;
   if (places_are_missed())
-    return python_loop(loop) ? LOOP_OWN : LOOP_NONE;
-  return python_waiting_loop(loop) ? LOOP_WAITING : LOOP_NONE;
+    return python_loop(&kept_one->in) ? LOOP_OWN : LOOP_NONE;
+  return python_waiting_loop(&kept_one->in) ? LOOP_WAITING : LOOP_NONE;
 }
 
 /* Looks at the place, which has this id. */
@@ -52,9 +67,12 @@ static bool look_at_place(struct kept *to, uint32_t id) {
   if (!places_describe(&place) || place.id != id || place.nnodes == 0)
     return false;
   *to = (struct kept){.id = id};
-  if (!place_round_begins(&place, &begin) || (to->of = find_loop(&to->in)) == LOOP_NONE)
+  if (!place_round_begins(&place, &begin) || (to->of = find_loop(to)) == LOOP_NONE)
     return true;
-  to->looks = python_waiting_looks();
+  if (to->of == LOOP_NATIVE)
+    to->sp = places_caller.sp;
+  else
+    to->looks = python_waiting_looks();
   to->round = (struct places_round){.loop = begin.place.id,
                                     .number = begin.number,
                                     .comes = begin.comes,
@@ -62,8 +80,21 @@ static bool look_at_place(struct kept *to, uint32_t id) {
   return true;
 }
 
+static bool read_native(struct kept *kept_one) {
+  const struct native_entry entry = places_entry();
+  struct place_round round = {0, 0};
+  if (kept_one->sp == entry.sp) /* its frame is there, as all between */
+    round = native_loop_round(&kept_one->native, native_loop_value(&kept_one->native, &entry));
+  if (round.number == 0)
+    return false;
+  kept_one->round.number = round.number;
+  return true;
+}
+
 /* Reads the number again. False: it has to be looked at. */
 static bool read_again(struct kept *kept_one) {
+  if (kept_one->of == LOOP_NATIVE)
+    return read_native(kept_one);
   struct place_round round;
   uint32_t looks = python_waiting_looks();
   if (kept_one->of == LOOP_NONE || (kept_one->of == LOOP_WAITING && kept_one->looks == looks))
@@ -78,7 +109,7 @@ static bool read_again(struct kept *kept_one) {
 }
 
 static struct kept *kept_here(void) {
-  uint32_t id = python_is_present() ? places_current() : 0;
+  uint32_t id = python_is_present() || is_native() ? places_current() : 0;
   return id == 0 ? NULL : find_kept(id);
 }
 
@@ -93,10 +124,36 @@ bool places_round(struct places_round *round, const void *asker) {
   return true;
 }
 
+/* From now on calls there in this round are not looked at. */
+static void note_native(const struct kept *of) {
+  static _Atomic uint32_t threads;
+  static const uint8_t wheres[] = {
+      [3] = NATIVE_IN_RBX,  [5] = NATIVE_IN_RBP,  [12] = NATIVE_IN_R12,
+      [13] = NATIVE_IN_R13, [14] = NATIVE_IN_R14, [15] = NATIVE_IN_R15};
+  struct native_site *site = guard_thread.site;
+  const struct native_entry entry = places_entry();
+  uint8_t where = NATIVE_IN_FRAME;
+  if (guard_thread.number == 0)
+    guard_thread.number = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32;
+  if (of->native.at == 0)
+    where = wheres[of->native.counter.variable.reg];
+  else if (of->native.at - entry.sp > INT32_MAX)
+    where = NATIVE_NOWHERE;
+  else
+    atomic_store_explicit(&site->counter_at, (int32_t)(of->native.at - entry.sp),
+                          memory_order_relaxed);
+  atomic_store_explicit(&site->counter_in, where, memory_order_relaxed);
+  atomic_store_explicit(&site->counter,
+                        guard_thread.number | (uint32_t)native_loop_value(&of->native, &entry),
+                        memory_order_relaxed);
+}
+
 void places_round_noted(const void *asker) {
   struct kept *of = kept_here();
   if (of == NULL || of->id != places_current())
     return;
   of->asker = asker;
   of->noted = of->round.number;
+  if (of->of == LOOP_NATIVE)
+    note_native(of);
 }

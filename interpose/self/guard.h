@@ -54,6 +54,7 @@ struct guard_thread {
    * NULL. */
   struct native_site *site;
   struct guard_fast_path fast_path;
+  uint64_t number;            /* of the thread, from 1 on, in the upper half; 0: it has none yet */
   struct native_bounds stack; /* places.h: since a place was last looked up the long way */
 };
 GUARD_STATE _Thread_local struct guard_thread guard_thread;

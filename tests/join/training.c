@@ -240,8 +240,11 @@ Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
 
 /* Where the collective has been issued by the others before the rank comes to one that looks alike. */
 Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
-  struct run *result = run(&(struct launch){
-      .nranks = 3, .program = "branches", .options = "", .environment = "NCCL_JOIN_UNSURE=stop"});
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "branches",
+                           .options = "",
+                           .environment = "NCCL_JOIN_UNSURE=stop NCCL_JOIN_EPOCHS=mix"});
   cr_expect_neq(result->status, 0);
   cr_expect(run_says_in_a_line(result, "NCCL-JOIN WARN", " of rank 0 at ", " (branches)",
                                ", at collective ", " looks like that of rank ", "ncclRemoteError",

@@ -15,7 +15,7 @@ PROGRAM_FILES = $(addprefix $(BUILD)/programs/,$(PROGRAMS))
 PROGRAM_PART_OBJECTS = $(PROGRAM_PARTS:%=$(BUILD)/tests/programs/%.o)
 PROGRAM_OBJECTS = $(PROGRAMS:%=$(BUILD)/tests/programs/%.o) $(PROGRAM_PART_OBJECTS) $(BUILD)/tests/programs/tensors.o
 # Of sharded and normalised training, and of PyTorch's test of uneven inputs.
-PROGRAMS += sharded normalised uneven branches places loops
+PROGRAMS += sharded normalised uneven branches places loops epochs
 # The host cost of a call; for make check-gpu.
 PROGRAMS += calls
 DIGITS = $(BUILD)/data/digits.csv
@@ -38,6 +38,16 @@ MEETING_LIBRARY = $(BUILD)/programs/libmeeting.so
 MEETING_FILES = $(MEETING_LIBRARY) $(BUILD)/programs/meet $(if $(shell command -v $(MPICC)),$(BUILD)/programs/mpi)
 MEETING_FLAGS = -std=c17 -D_GNU_SOURCE $(CFLAGS) $(SANFLAGS) -I. -isystem $(NCCL_INCLUDE) \
                 -isystem $(CUDA$(PROGRAM_CUDA)_INCLUDE)
+
+# What a loop counts is read from what a compiler makes of it (tests/join/rounds.c): on x86-64, and of the program's code as it is.
+EPOCHS_BUILDS = gcc-O0 gcc-O1 gcc-O2 gcc-O3 gcc-O2-frames $(if $(shell command -v clang),clang-O0 clang-O1 clang-O2)
+EPOCHS_FILES = $(if $(SAN)$(COVERAGE)$(filter-out x86_64,$(shell uname -m)),,$(EPOCHS_BUILDS:%=$(BUILD)/programs/epochs-%))
+programs: $(EPOCHS_FILES)
+$(EPOCHS_FILES): $(BUILD)/programs/epochs-%: tests/programs/epochs.c $(PROGRAM_PART_OBJECTS) $(PROGRAM_LIBRARIES)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(firstword $(subst -, ,$*)) -$(word 2,$(subst -, ,$*)) $(if $(findstring frames,$*),-fno-omit-frame-pointer) $(MEETING_FLAGS:-O%=) \
+	  -pthread -o $@ $(filter %.c %.o,$^) -Wl,--as-needed $(PROGRAM_LIBRARIES) -Wl,-rpath-link,$(BUILD)/loopback -lm
 
 BLIND_FILE = $(BUILD)/programs/sum-blind
 programs: $(BLIND_FILE) $(PROGRAM_FILES) $(OPENED_FILES) $(MEETING_FILES) $(DIGITS)

@@ -238,6 +238,8 @@ static void native_set_near(struct record *record) {
 
 static void set_right(struct record *record, bool is_right, enum shape shape) {
   uintptr_t key = shape == SHAPE_FLAT ? record->pc : shape == SHAPE_CHAINED ? ~record->pc : 0;
+  if (key != 0 && atomic_load_explicit(&record->site.is_watched, memory_order_relaxed))
+    key ^= NATIVE_WATCHED;
   atomic_store_explicit(&record->is_right, is_right, memory_order_relaxed);
   atomic_store_explicit(&record->site.key, is_right ? key : 0, memory_order_relaxed);
 }
@@ -331,6 +333,23 @@ struct native_site *native_site_find(const struct native_caller *caller, struct 
   *id = record->site.id;
   note_next(after, &record->site);
   return &record->site;
+}
+
+static void native_site_watch(struct native_site *site) {
+  if (atomic_load_explicit(&site->is_watched, memory_order_relaxed) ||
+      pthread_mutex_trylock(&adding) != 0)
+    return;
+  uintptr_t key = atomic_load_explicit(&site->key, memory_order_relaxed);
+  if (!atomic_exchange_explicit(&site->is_watched, true, memory_order_relaxed) && key != 0)
+    atomic_store_explicit(&site->key, key ^ NATIVE_WATCHED, memory_order_relaxed);
+  pthread_mutex_unlock(&adding);
+}
+
+void native_site_tell(struct native_site *site, bool says_rounds) {
+  if (site->is_record && says_rounds)
+    native_site_watch(site);
+  if (site->is_record)
+    atomic_store_explicit(&site->is_described, true, memory_order_relaxed);
 }
 
 /* ---- what is closed ---- */

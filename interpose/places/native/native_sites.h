@@ -63,12 +63,23 @@ struct native_then {
 /* So many of the frames above are compared without a loop. */
 #define NATIVE_NEAR_FRAMES 3u
 
+/* A bit that the addresses of no program's code have. */
+#define NATIVE_WATCHED ((uintptr_t)1 << (sizeof(uintptr_t) * 8 - 2))
+
 struct native_site {
   /* Which comparison is for this site.
    *   the return address   native_site_is_at
    *   its complement       native_site_is_chained_at: a frame is found by its frame pointer
-   *   0                    none: an object may lie elsewhere by now */
+   *   0                    none: an object may lie elsewhere by now
+   * While it is watched, NATIVE_WATCHED is turned round in it. */
   _Atomic uintptr_t key;
+  _Atomic bool is_watched;   /* native_site_watch */
+  _Atomic bool is_described; /* native_site_tell */
+  /* Of a site that is watched: where the loop's counter lies as the call is made (enum native_where), in the frame so far above the
+   * CFA; and its lower half when a thread last took note of it, below the thread's number (guard.h). */
+  _Atomic uint8_t counter_in;
+  _Atomic int32_t counter_at;
+  _Atomic uint64_t counter;
   uint32_t id;    /* equal on all ranks; 0: unknown */
   bool is_record; /* of the table of sites (native_sites.c) */
   bool is_deep;   /* there are more frames above than the near ones */
@@ -112,10 +123,57 @@ native_site_is_at(const struct native_site *site, uintptr_t return_address, uint
 }
 _Static_assert(NATIVE_NEAR_FRAMES == 3, "one comparison for each");
 
-/* No program's code lies in the upper half of the addresses. */
+enum native_where {
+  NATIVE_NOWHERE,
+  NATIVE_IN_FRAME,
+  NATIVE_IN_RBX,
+  NATIVE_IN_RBP,
+  NATIVE_IN_R12,
+  NATIVE_IN_R13,
+  NATIVE_IN_R14,
+  NATIVE_IN_R15,
+};
+
+/* Whether the site's loop is in the round in which the thread last took note of it. thread: its number, in the upper half; has_frame: the
+ * function of that CFA keeps a frame. Only in a file that leaves the program's registers alone (places.h). */
 static inline __attribute__((always_inline)) bool
-native_site_is_chained(const struct native_site *site) {
-  return (intptr_t)atomic_load_explicit(&site->key, memory_order_relaxed) < 0;
+native_site_is_in_round(const struct native_site *site, uintptr_t cfa, uint64_t thread,
+                        bool has_frame) {
+  uint64_t value = 0;
+#if defined(PLACES_KEEPS_REGISTERS) && defined(__x86_64__)
+  switch (atomic_load_explicit(&site->counter_in, memory_order_relaxed)) {
+  case NATIVE_IN_FRAME:
+    value = *(const uint32_t *)(cfa + (uintptr_t)(intptr_t)atomic_load_explicit(
+                                          &site->counter_at, memory_order_relaxed));
+    break;
+  case NATIVE_IN_RBX:
+    __asm__ volatile("mov %%ebx, %k0" : "=r"(value));
+    break;
+  case NATIVE_IN_RBP: /* a function that keeps a frame has put it on the stack */
+    if (!has_frame)
+      __asm__ volatile("mov %%ebp, %k0" : "=r"(value));
+    else
+      value = *(const uint32_t *)(cfa + (uintptr_t)NATIVE_POINTER_AT);
+    break;
+  case NATIVE_IN_R12:
+    __asm__ volatile("mov %%r12d, %k0" : "=r"(value));
+    break;
+  case NATIVE_IN_R13:
+    __asm__ volatile("mov %%r13d, %k0" : "=r"(value));
+    break;
+  case NATIVE_IN_R14:
+    __asm__ volatile("mov %%r14d, %k0" : "=r"(value));
+    break;
+  case NATIVE_IN_R15:
+    __asm__ volatile("mov %%r15d, %k0" : "=r"(value));
+    break;
+  default:
+    return false;
+  }
+#else
+  (void)cfa, (void)has_frame;
+#endif
+  return (thread | value) == atomic_load_explicit(&site->counter, memory_order_relaxed);
 }
 
 /* Comes before a thread's first call, and before any behind a call without a site. */
@@ -176,6 +234,9 @@ native_site_is_as_then(const struct native_site *site, uintptr_t return_address,
  * the id; NULL: none does. A site that such an object ends has no key. */
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
                                      native_tells *tells, uint32_t *id);
+
+/* Whether a loop around the site says its rounds. Then each call there is to be looked at by who asks for the site. */
+void native_site_tell(struct native_site *site, bool says_rounds);
 
 /* To be called before an object is opened: if one has been closed, other code may come to lie at
  * its addresses, and no site counts until it has been looked at again. */
