@@ -7,6 +7,7 @@
 #include "interpose/calls/handlers.h"
 #include "interpose/calls/issue.h"
 #include "interpose/comm/fast_path.h"
+#include "interpose/calls/rounds.h"
 #include "interpose/places/places.h"
 #include "interpose/exits/process.h"
 #include "interpose/nccl/real.h"
@@ -209,7 +210,9 @@ ncclResult_t join_GroupEnd(void) {
     return ncclSuccess;
   uint32_t ncalls = group_calls.count, place = ncalls > 0 ? places_here() : 0;
   bool calls_only = ncalls > 0 && !group_calls.long_way && !group.real_open && !group.out_of_memory;
-  if (!calls_only || !group_commits(group_calls.calls, ncalls, place))
+  /* Of its communicators the first one stands for all. */
+  bool due = calls_only && places_may_say_rounds() && rounds_are_due(group_calls.calls[0].handle);
+  if (!calls_only || due || !group_commits(group_calls.calls, ncalls, place))
     return end_slowly(place);
   group_calls.count = 0;
   group.driver = 0;

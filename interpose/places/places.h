@@ -190,6 +190,12 @@ struct places_round {
  * the asker has taken note of that round at that place (NULL: whether or not). Some 30 ns where the place has been asked for lately; of an engine's
  * thread none where that has not looked again who waits for it; otherwise as places_describe. In places_rounds.c. */
 bool places_round(struct places_round *round, const void *asker);
+/* False: not of this call. A few loads. */
+static inline bool places_may_say_rounds(void) {
+  const struct native_site *site = guard_thread.site;
+  return !site->is_record || atomic_load_explicit(&site->is_watched, memory_order_relaxed) ||
+         !atomic_load_explicit(&site->is_described, memory_order_relaxed);
+}
 void places_round_noted(const void *asker);
 
 /* Of the place of places_describe, in native code: the outermost loop around it. False: there is none, or it does not say its rounds. Walks the

@@ -38,8 +38,11 @@ Test(native_counters, of_other_loops_what_is_left_is_known) {
   check(down, 4, 0, true, PLACE_EPOCHS_MAX - 5, PLACE_EPOCHS_MAX);
   check(over, address, address + 3 * 24, false, PLACE_EPOCHS_MAX - 3, PLACE_EPOCHS_MAX);
   check(over, address + 2 * 24, address + 3 * 24, false, PLACE_EPOCHS_MAX - 1, PLACE_EPOCHS_MAX);
-  check((struct native_counter){.step = 1, .bits = 32}, UINT32_MAX, 3, false, PLACE_EPOCHS_MAX - 4,
-        PLACE_EPOCHS_MAX);
+  /* A part of a step is a round, too. */
+  const struct native_counter by_threes = {.step = -3, .bits = 32};
+  check(by_threes, 9, 4, false, PLACE_EPOCHS_MAX - 2, PLACE_EPOCHS_MAX);
+  check(by_threes, 6, 4, false, PLACE_EPOCHS_MAX - 1, PLACE_EPOCHS_MAX);
+  check(by_threes, 3, 4, false, PLACE_EPOCHS_MAX, PLACE_EPOCHS_MAX);
 }
 
 /* Of more rounds than epochs are, and where the numbers fit nothing. */
@@ -49,6 +52,7 @@ Test(native_counters, that_cannot_be_believed_say_nothing) {
   check(down, 0, 5, false, 0, 0);
   check(up, INT64_MAX, 5, false, 0, 0);
   check(up, (uint64_t)INT64_MIN, INT64_MAX, false, 0, 0);
+  check((struct native_counter){.step = 1, .bits = 32}, UINT32_MAX, 3, false, 0, 0);
   check((struct native_counter){.step = INT64_MIN, .bits = 64}, INT64_MAX, INT64_MAX, true, 0, 0);
   check((struct native_counter){.step = -1, .bits = 64}, 0, (uint64_t)INT64_MIN, false, 0, 0);
   check(up, 3, 0, false, 0, 0);

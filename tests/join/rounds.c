@@ -73,11 +73,14 @@ static int each_way(void (*check)(const char *program, const char *how, bool rea
 
 static void check_waits(const char *program, const char *how, bool read) {
   int all;
-  struct run *result = run_epochs(program, how, "2,3/3,2/2,3/1,1", WAIT);
-  cr_expect_eq(count_mixed(result, &all) != 0, !read, "%s %s\n%s", program, how, result->output);
-  cr_expect_eq(all, 17);
-  cr_expect(!run_says(result, "WARN"), "%s %s\n%s", program, how, result->errors);
-  run_free(result);
+  for (int grouped = 0; grouped <= 1; grouped++) {
+    struct run *result =
+        run_epochs(program, how, grouped ? "2,3/3,2/2,3/1,1 --grouped 1" : "2,3/3,2/2,3/1,1", WAIT);
+    cr_expect_eq(count_mixed(result, &all) != 0, !read, "%s %s\n%s", program, how, result->output);
+    cr_expect_eq(all, 17);
+    cr_expect(!run_says(result, "WARN"), "%s %s\n%s", program, how, result->errors);
+    run_free(result);
+  }
 }
 
 Test(rounds, of_loops_in_c_keep_epochs_apart) {

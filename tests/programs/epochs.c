@@ -13,12 +13,6 @@
 
 static const char *how = "up", *iterations = "2,3/3,2/2,3";
 
-static const struct option options[] = {
-    {"--how", &how, NULL, "up, down, over, function, settings, global or while"},
-    {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3,5/5,3"},
-    {0},
-};
-
 enum { EPOCHS_ROOM = 64 };
 
 struct epoch {
@@ -31,13 +25,24 @@ struct settings {
 
 static struct ranks ranks;
 static double *send, *receive;
-static int epochs;
+static int epochs, grouped;
 static struct epoch all[EPOCHS_ROOM];
+
+static const struct option options[] = {
+    {"--how", &how, NULL, "up, down, over, function, settings, global or while"},
+    {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3,5/5,3"},
+    {"--grouped", NULL, &grouped, "1: each sum is a group"},
+    {0},
+};
 
 static __attribute__((noinline)) void sum(int epoch, int i) {
   double value[2] = {1, epoch}, met[2];
   CHECK_CUDA(cudaMemcpyAsync(send, value, sizeof value, cudaMemcpyHostToDevice, ranks.stream));
+  if (grouped)
+    CHECK_NCCL(ncclGroupStart());
   CHECK_NCCL(ncclAllReduce(send, receive, 2, ncclDouble, ncclSum, ranks.comms[0], ranks.stream));
+  if (grouped)
+    CHECK_NCCL(ncclGroupEnd());
   CHECK_CUDA(cudaMemcpyAsync(met, receive, sizeof met, cudaMemcpyDeviceToHost, ranks.stream));
   ranks_synchronise(&ranks);
   ranks_result(&ranks, "sum %d %d %g %g", epoch, i, met[1] / met[0], met[0]);

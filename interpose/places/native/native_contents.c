@@ -230,6 +230,9 @@ static void contents_call(struct native_testing *testing) {
 
 static struct native_held loaded_address(struct native_testing *testing,
                                          const struct native_operands *is) {
+  const struct native_held *slot = is_in_frame(testing, is) ? slot_of(testing, is) : NULL;
+  if (slot != NULL)
+    testing->taken |= UINT64_C(1) << (slot - testing->contents - NATIVE_REGISTERS);
   bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && !is->has_index;
   return is_sum ? contents_plus(testing->contents[is->base], is->at) : native_anything;
 }
@@ -241,10 +244,22 @@ static void contents_branch(struct native_testing *testing) {
   testing->decides = testing->compared;
 }
 
+/* Where the stack pointer leads others than the frame pointer are told of. */
+static void take_top(struct native_testing *testing, const struct native_operands *is) {
+  bool from_stack = is->mode == 3 && ((is->opcode == 0x89 && is->reg == RSP && is->rm != RBP) ||
+                                      (is->opcode == 0x8B && is->rm == RSP && is->reg != RBP));
+  const struct native_operands top = {.is_slot = true, .base = RSP};
+  const struct native_held *slot =
+      from_stack && is_in_frame(testing, &top) ? slot_of(testing, &top) : NULL;
+  if (slot != NULL)
+    testing->taken |= UINT64_C(1) << (slot - testing->contents - NATIVE_REGISTERS);
+}
+
 /* Moves; false: it is none. */
 static bool step_move(struct native_testing *testing, const struct native_operands *is) {
   uint8_t opcode = is->opcode;
   uint32_t bits = opcode & 1 ? is->bits : 8;
+  take_top(testing, is);
   if (opcode == 0x88 || opcode == 0x89)
     set_rm(testing, is, get_reg(testing, is, bits), bits);
   else if (opcode == 0x8A || opcode == 0x8B)
@@ -337,7 +352,9 @@ static bool step_two(struct native_testing *testing, const struct native_operand
     set_flags(testing, *reg);
   } else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)
     set_content(reg, get_rm(testing, is, opcode & 1 ? 16 : 8));
-  else if (native_operands_is_vector(opcode))
+  else if (opcode == 0x7E && is->wide16 && !is->repeats) /* from a vector register */
+    set_rm(testing, is, native_anything, is->bits == 64 ? 64 : 32);
+  else if (native_operands_is_vector(opcode) || (opcode == 0x7E && is->repeats))
     return true;
   else if (is->mode != 3 && native_operands_stores_vector(opcode))
     set_rm(testing, is, native_anything, 128);

@@ -47,6 +47,7 @@ struct native_testing {
     int32_t at;
   } slots[NATIVE_TESTED_SLOTS]; /* those met so far, of all blocks */
   uint32_t nslots;
+  uint64_t taken; /* of them those whose address is taken, by number */
   struct native_held contents[NATIVE_TESTED];
   struct native_held flags;
   struct native_comparison compared; /* that the flags are of */

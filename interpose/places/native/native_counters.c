@@ -19,7 +19,9 @@ static struct place_round rounds_left(int64_t value, int64_t limit, int64_t step
   int64_t left;
   if (__builtin_sub_overflow(limit, value, &left) || left == INT64_MIN)
     return (struct place_round){0, 0};
-  left /= step;
+  bool is_more =
+      left % step != 0 && (left < 0) == (step < 0); /* a part of a step is a round, too */
+  left = left / step + is_more;
   if (left < 0 || left >= PLACE_EPOCHS_MAX)
     return (struct place_round){0, 0};
   return (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)left, PLACE_EPOCHS_MAX};
@@ -31,7 +33,9 @@ struct place_round native_counter_says(const struct native_counter *counter, uin
           end = signed_of(limit, counter->limit_bits);
   if (is_past && __builtin_sub_overflow(now, step, &now))
     return (struct place_round){0, 0};
-  if (step < 0 || now < 0 || end <= 0 || now / step >= PLACE_ROUND_MAX)
+  if (step > 0 && now < 0) /* where it comes to 0, its numbers would begin anew */
+    return (struct place_round){0, 0};
+  if (step < 0 || end <= 0 || now / step >= PLACE_ROUND_MAX)
     return rounds_left(now, end, step);
   int64_t total = end / step + (end % step != 0);
   return (struct place_round){(uint32_t)(now / step) + 1,
@@ -164,15 +168,15 @@ static bool native_stays(const struct search *search, uint32_t variable) {
   return !changes;
 }
 
-/* The word of memory that a variable is read from whenever the loop changes it; without bits: it is not. */
+/* The word of memory that the loop reads a variable from, which may be another one in between; without bits: none, or several. */
 static struct native_memory only_memory(const struct search *search, uint32_t variable) {
   struct native_memory only = {.bits = 0};
   for (uint32_t i = 0; i < search->counting->nchanges; i++) {
     const struct native_change *change = &search->counting->changes[i];
-    if (change->variable != variable || !is_within(search, change->block))
+    if (change->variable != variable || change->memory.bits == 0 ||
+        !is_within(search, change->block))
       continue;
-    bool is_other = only.bits != 0 && !native_memory_is(only, change->memory);
-    if (change->memory.bits == 0 || is_other)
+    if (only.bits != 0 && !native_memory_is(only, change->memory))
       return (struct native_memory){.bits = 0};
     only = change->memory;
   }
@@ -241,6 +245,9 @@ static bool find_counter(const struct search *search, const struct native_decisi
   bool changes;
   if (is->like == 0 || is->varies)
     return false;
+  uint32_t slot = is->like - 1 - NATIVE_REGISTERS;
+  if (is->like > NATIVE_REGISTERS && (search->testing->taken >> slot & 1) != 0)
+    return false; /* others may change it */
   const struct native_change *change = only_change(search, is->like - 1, &changes);
   if (change == NULL || !change->is_step || !is_in_itself(search, change->block) ||
       !each_round_goes(search, change->block))
