@@ -358,7 +358,8 @@ bool places_describe(struct place *out) {
     out->nnodes = native_nodes(&stack, stack.nouter, out->nodes, &outermost);
     add_round(out, &outermost);
   }
-  native_site_tell(guard_thread.site, place_round_begins(out, &begin));
+  if (guard_thread.site->id == out->id)
+    native_site_tell(guard_thread.site, place_round_begins(out, &begin));
   places_text_remember(out, &stack, waiting != 0);
   places_text(out->id, out->text, sizeof(out->text));
   return true;

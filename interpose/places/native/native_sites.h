@@ -170,10 +170,11 @@ native_site_is_in_round(const struct native_site *site, uintptr_t cfa, uint64_t 
   default:
     return false;
   }
-#else
-  (void)cfa, (void)has_frame;
-#endif
   return (thread | value) == atomic_load_explicit(&site->counter, memory_order_relaxed);
+#else
+  (void)site, (void)cfa, (void)thread, (void)has_frame, (void)value;
+  return false;
+#endif
 }
 
 /* Comes before a thread's first call, and before any behind a call without a site. */
