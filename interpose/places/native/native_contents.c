@@ -105,7 +105,8 @@ static struct native_held get_rm(struct native_testing *testing, const struct na
     const struct native_held *base = &testing->contents[is->base];
     memory.by = base->by;
     if (base->like != 0)
-      memory.memory = (struct native_memory){bits, base->like, base->plus + is->at};
+      memory.memory = (struct native_memory){
+          bits, base->like, (int64_t)((uint64_t)base->plus + (uint64_t)(int64_t)is->at)};
   }
   return memory;
 }
@@ -147,7 +148,7 @@ enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
 static struct native_held contents_plus(struct native_held a, int64_t number) {
   a.is_moved = true;
   a.is_number = false;
-  a.plus += number;
+  a.plus = (int64_t)((uint64_t)a.plus + (uint64_t)number); /* whatever stands in the code */
   a.memory.bits = 0;
   return a;
 }
