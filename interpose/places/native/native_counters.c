@@ -6,7 +6,8 @@
 
 #include "interpose/places/flow/flow_rounds.h"
 
-enum { COUNTERS_MAX = 16, ROOM_FIRST = 16 };
+/* Of a function: a loop costs a look at all of it. */
+enum { COUNTERS_MAX = 16, LOOPS_MAX = 128, ROOM_FIRST = 16 };
 
 /* ---- what it says ---- */
 
@@ -121,8 +122,19 @@ struct search {
   const struct native_counting *counting;
   const struct native_testing *testing;
   struct flow_rounds *rounds;
+  uint8_t *ways; /* by block, in the loop: enum way */
   uint32_t loop; /* an outermost one */
+  /* What the loop does to the variables. */
+  struct use {
+    uint32_t nchanges;
+    const struct native_change *last;
+    struct native_memory memory; /* that it reads it from; without bits: from none, or several */
+    bool is_several;
+  } uses[NATIVE_TESTED];
 };
+
+/* Where control goes from a block: out of the loop; to where it begins, or it is that block. */
+enum way { WAY_LEAVES = 1, WAY_ROUND = 2 };
 
 static bool is_within(const struct search *search, uint32_t block) {
   uint32_t loop = flow_rounds_loop(search->rounds, block);
@@ -136,51 +148,48 @@ static bool is_in_itself(const struct search *search, uint32_t block) {
 /* Whether each round goes through the block. */
 static bool each_round_goes(const struct search *search, uint32_t block) {
   uint32_t head = flow_rounds_head(search->rounds, search->loop);
-  for (uint32_t i = 0; i < search->graph->nedges; i++) {
-    const struct flow_edge *edge = &search->graph->edges[i];
-    if (edge->to == head && is_within(search, edge->from) &&
-        !flow_rounds_through(search->rounds, block, edge->from))
+  const struct flow_lists *previous = flow_rounds_previous(search->rounds);
+  for (uint32_t i = previous->start[head]; i < previous->start[head + 1]; i++)
+    if (is_within(search, previous->items[i]) &&
+        !flow_rounds_through(search->rounds, block, previous->items[i]))
       return false;
-  }
   return true;
 }
 
-/* The only change of the variable in the loop; NULL: none, or several. *changes: whether there is any. */
-static const struct native_change *only_change(const struct search *search, uint32_t variable,
-                                               bool *changes) {
-  const struct native_change *only = NULL;
-  *changes = false;
+static void look_at_edges(struct search *search) {
+  uint32_t head = flow_rounds_head(search->rounds, search->loop);
+  memset(search->ways, 0, search->graph->nblocks);
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    if (edge->exceptional || !is_within(search, edge->from))
+      continue;
+    search->ways[edge->from] |= is_within(search, edge->to) ? 0 : WAY_LEAVES;
+    search->ways[edge->from] |= edge->to == head ? WAY_ROUND : 0;
+  }
+  search->ways[head] |= WAY_ROUND;
+}
+
+static void look_at_changes(struct search *search) {
+  memset(search->uses, 0, sizeof search->uses);
   for (uint32_t i = 0; i < search->counting->nchanges; i++) {
     const struct native_change *change = &search->counting->changes[i];
-    if (change->variable != variable || !is_within(search, change->block))
+    struct use *use = &search->uses[change->variable];
+    if (!is_within(search, change->block))
       continue;
-    only = *changes ? NULL : change;
-    *changes = true;
-    if (only == NULL)
-      return NULL;
+    use->nchanges++;
+    use->last = change;
+    if (change->memory.bits == 0)
+      continue;
+    use->is_several |= use->memory.bits != 0 && !native_memory_is(use->memory, change->memory);
+    use->memory = change->memory;
   }
-  return only;
+  for (uint32_t i = 0; i < NATIVE_TESTED; i++)
+    if (search->uses[i].is_several)
+      search->uses[i].memory.bits = 0;
 }
 
 static bool native_stays(const struct search *search, uint32_t variable) {
-  bool changes;
-  only_change(search, variable, &changes);
-  return !changes;
-}
-
-/* The word of memory that the loop reads a variable from, which may be another one in between; without bits: none, or several. */
-static struct native_memory only_memory(const struct search *search, uint32_t variable) {
-  struct native_memory only = {.bits = 0};
-  for (uint32_t i = 0; i < search->counting->nchanges; i++) {
-    const struct native_change *change = &search->counting->changes[i];
-    if (change->variable != variable || change->memory.bits == 0 ||
-        !is_within(search, change->block))
-      continue;
-    if (only.bits != 0 && !native_memory_is(only, change->memory))
-      return (struct native_memory){.bits = 0};
-    only = change->memory;
-  }
-  return only;
+  return search->uses[variable].nchanges == 0;
 }
 
 static struct native_variable variable_of(const struct search *search, uint32_t variable) {
@@ -219,38 +228,22 @@ static bool find_limit(const struct search *search, const struct native_held *of
     return true;
   }
   if (is_variable && !of->is_moved)
-    return find_limit_in_memory(search, only_memory(search, of->like - 1), counter);
+    return find_limit_in_memory(search, search->uses[of->like - 1].memory, counter);
   return of->like == 0 && !of->is_moved && find_limit_in_memory(search, of->memory, counter);
-}
-
-/* Whether control leaves the loop from the block; *goes_round: or goes on with the next round at once. */
-static bool may_leave(const struct search *search, uint32_t block, bool *goes_round) {
-  uint32_t head = flow_rounds_head(search->rounds, search->loop);
-  bool leaves = false;
-  *goes_round = block == head;
-  for (uint32_t i = 0; i < search->graph->nedges; i++) {
-    const struct flow_edge *edge = &search->graph->edges[i];
-    if (edge->from != block || edge->exceptional)
-      continue;
-    leaves |= !is_within(search, edge->to);
-    *goes_round |= edge->to == head;
-  }
-  return leaves;
 }
 
 /* The counter that a condition compares, if it is one. */
 static bool find_counter(const struct search *search, const struct native_decision *decision,
                          bool swapped, struct native_counter *counter) {
   const struct native_held *is = swapped ? &decision->of.b : &decision->of.a;
-  bool changes;
   if (is->like == 0 || is->varies)
     return false;
   uint32_t slot = is->like - 1 - NATIVE_REGISTERS;
   if (is->like > NATIVE_REGISTERS && (search->testing->taken >> slot & 1) != 0)
     return false; /* others may change it */
-  const struct native_change *change = only_change(search, is->like - 1, &changes);
-  if (change == NULL || !change->is_step || !is_in_itself(search, change->block) ||
-      !each_round_goes(search, change->block))
+  const struct native_change *change = search->uses[is->like - 1].last;
+  if (search->uses[is->like - 1].nchanges != 1 || !change->is_step ||
+      !is_in_itself(search, change->block) || !each_round_goes(search, change->block))
     return false;
   *counter = (struct native_counter){.variable = variable_of(search, is->like - 1),
                                      .bits = decision->of.bits,
@@ -264,12 +257,13 @@ static bool find_counter(const struct search *search, const struct native_decisi
 /* Where in a round the blocks stand. */
 static uint8_t *find_sides(const struct search *search, uint32_t block) {
   uint8_t *sides = calloc(search->graph->nblocks, 1);
+  const bool *led = flow_rounds_led(search->rounds, block);
   for (uint32_t i = 0; sides != NULL && i < search->graph->nblocks; i++) {
     if (!is_within(search, i))
       continue;
     if (i == block)
       sides[i] = NATIVE_SIDE_WITHIN;
-    else if (!flow_rounds_leads(search->rounds, block, i))
+    else if (!led[i])
       sides[i] = NATIVE_SIDE_BEFORE;
     else if (flow_rounds_through(search->rounds, block, i))
       sides[i] = NATIVE_SIDE_PAST;
@@ -281,11 +275,14 @@ static uint8_t *find_sides(const struct search *search, uint32_t block) {
 static void count_loop(struct search *search) {
   struct native_graph *graph = search->graph;
   struct native_counter found, counter;
-  bool has = false, goes_round;
+  bool has = false;
+  look_at_edges(search);
+  look_at_changes(search);
   for (uint32_t i = 0; i < search->counting->ndecisions; i++) {
     const struct native_decision *decision = &search->counting->decisions[i];
-    if (!is_in_itself(search, decision->block) ||
-        !may_leave(search, decision->block, &goes_round) || (has && !goes_round))
+    bool goes_round = (search->ways[decision->block] & WAY_ROUND) != 0;
+    if (!is_in_itself(search, decision->block) || !(search->ways[decision->block] & WAY_LEAVES) ||
+        (has && !goes_round))
       continue;
     if (!find_counter(search, decision, false, &counter) &&
         !find_counter(search, decision, true, &counter))
@@ -295,7 +292,7 @@ static void count_loop(struct search *search) {
     if (goes_round)
       break;
   }
-  if (!has || graph->ncounters == COUNTERS_MAX)
+  if (!has)
     return;
   found.begin = graph->blocks[found.block].position;
   found.sides = find_sides(search, found.block);
@@ -312,11 +309,15 @@ static bool has_step(const struct native_counting *counting) {
 
 /* Each outermost loop once: where its head is met. */
 static void count_loops(struct search *search) {
-  for (uint32_t block = 0; block < search->graph->nblocks; block++) {
+  uint32_t looked = 0;
+  for (uint32_t block = 0; block < search->graph->nblocks && looked < LOOPS_MAX &&
+                           search->graph->ncounters < COUNTERS_MAX;
+       block++) {
     uint32_t loop = flow_rounds_loop(search->rounds, block);
     if (loop != FLOW_NONE && flow_rounds_head(search->rounds, loop) == block &&
         flow_rounds_outermost(search->rounds, block, 0) == loop) {
       search->loop = loop;
+      looked++;
       count_loop(search);
     }
   }
@@ -328,9 +329,11 @@ void native_counters_find(struct native_graph *graph, struct native_counting *co
   struct search search = {.graph = graph, .counting = counting, .testing = testing};
   if (!counting->failed && has_step(counting) &&
       (graph->counters = calloc(COUNTERS_MAX, sizeof *graph->counters)) != NULL &&
+      (search.ways = calloc((size_t)graph->nblocks + 1, 1)) != NULL &&
       (search.rounds = flow_rounds_make(&flow)) != NULL)
     count_loops(&search);
   flow_rounds_free(search.rounds);
+  free(search.ways);
   free(counting->changes);
   free(counting->decisions);
 }
