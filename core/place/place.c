@@ -1,13 +1,11 @@
 /* Comparing places (place.h). The ways to two places run together for some nodes, and then part:
  * there the two nodes stand in the same function, in the same loops of it, and have an order. */
-#include "core/place/place.h"
+#include "core/place/place_private.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* Where the ways part: the number of nodes that are common; false if none is, or one way is the
- * beginning of the other. */
-static bool place_part(const struct place *a, const struct place *b, uint32_t *at) {
+bool place_part(const struct place *a, const struct place *b, uint32_t *at) {
   uint32_t n = a->nnodes < b->nnodes ? a->nnodes : b->nnodes;
   for (*at = 0; *at < n; (*at)++)
     if (a->nodes[*at].id != b->nodes[*at].id)
@@ -23,19 +21,18 @@ static bool place_is_clear(const struct place *place, uint32_t from) {
   return true;
 }
 
-/* Whether it is known how two places stand to each other, and where they part. */
-static bool place_compare(const struct place *a, const struct place *b, uint32_t *at) {
+bool place_compare(const struct place *a, const struct place *b, uint32_t *at) {
   return place_part(a, b, at) && place_is_clear(a, *at) && place_is_clear(b, *at);
 }
 
-static bool place_has(const struct place *place, uint32_t from, uint32_t flags) {
+bool place_has(const struct place *place, uint32_t from, uint32_t flags) {
   for (uint32_t i = from; i < place->nnodes; i++)
     if (place->nodes[i].flags & flags)
       return true;
   return false;
 }
 
-static bool place_nodes_are_ordered(const struct place_node *a, const struct place_node *b) {
+bool place_nodes_are_ordered(const struct place_node *a, const struct place_node *b) {
   return (a->flags & b->flags & PLACE_ORDERED) != 0 && a->order != b->order;
 }
 
@@ -135,6 +132,47 @@ bool place_is_certain(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
 }
 
+/* Whether who comes to the node at `at` comes to the place, as far as the function goes in which that stands, if
+ * the loops in between have a round. A compiler may have put a loop's condition in front of it, too, and what a function
+ * does that is called there is mostly what it is called for. */
+static bool place_is_not_left_out(const struct place *place, uint32_t at) {
+  for (at++; at < place->nnodes && (place->nodes[at].flags & PLACE_ORDERED); at++)
+    if (!(place->nodes[at].flags & (PLACE_ALWAYS | PLACE_LOOP)))
+      return false;
+  return true;
+}
+
+/* Where the ways to two ordered places part, the earlier one in the program first. */
+static bool place_in_order(const struct place **first, const struct place **second, uint32_t *at) {
+  const struct place *a = *first, *b = *second;
+  if (!place_is_ordered(a, b) || !place_part(a, b, at))
+    return false;
+  *first = a->nodes[*at].order < b->nodes[*at].order ? a : b;
+  *second = *first == a ? b : a;
+  return true;
+}
+
+bool place_has_been_passed(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_in_order(&a, &b, &at) && a->nodes[at].until >= b->nodes[at].order &&
+         !place_has(a, at, PLACE_LOOP | PLACE_OPAQUE) && place_is_not_left_out(a, at);
+}
+
+bool place_is_behind_loop(const struct place *place, const struct place *in_loop) {
+  uint32_t at;
+  return place_part(in_loop, place, &at) && place_goes_first(in_loop, place) &&
+         place_has(in_loop, at, PLACE_LOOP);
+}
+
+bool place_comes_to_both(const struct place *a, const struct place *b) {
+  uint32_t at;
+  if (!place_in_order(&a, &b, &at))
+    return false;
+  const struct place_node *first = &a->nodes[at], *second = &b->nodes[at];
+  return (first->until >= second->order && place_is_not_left_out(a, at)) ||
+         (second->since <= first->order && place_is_not_left_out(b, at));
+}
+
 bool place_is_ordered(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_compare(a, b, &at) && place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
@@ -183,8 +221,7 @@ static uint32_t place_last_loop(const struct place *place, uint32_t count) {
   return count;
 }
 
-/* The same of the innermost loop around both. */
-static uint32_t place_common_loop(const struct place *a, const struct place *b) {
+uint32_t place_common_loop(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_part(a, b, &at) ? place_last_loop(a, at) : 0;
 }
@@ -248,7 +285,7 @@ bool place_is_reached(const struct place *a, const struct place *b) {
          place_nodes_are_reached(&a->nodes[at], &b->nodes[at]);
 }
 
-static bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y) {
+bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y) {
   return x->reach_from != 0 && y->reach_from != 0 && place_nodes_are_ordered(x, y) &&
          !place_nodes_are_reached(x, y);
 }
@@ -276,6 +313,19 @@ bool place_takes_turns(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_is_ordered(a, b) && place_shares_loop(a, b) && place_part(a, b, &at) &&
          place_turn(&a->nodes[at]) != place_turn(&b->nodes[at]);
+}
+
+bool place_parts_to_all(const struct place *place, const struct place *other) {
+  uint32_t at;
+  return place_part(place, other, &at) &&
+         ((place->nodes[at].flags & PLACE_ALWAYS) ||
+          (place_shares_loop(place, other) && place_turn(&place->nodes[at]) != 0));
+}
+
+bool place_is_of_all(const struct place *place, const struct place *other) {
+  uint32_t at;
+  return place_parts_to_all(place, other) && place_part(place, other, &at) &&
+         place_is_not_left_out(place, at);
 }
 
 /* How far behind the head of its loop the node is that is the first, from a node of the place on, to
@@ -323,122 +373,6 @@ bool place_in_one_function(const struct place *a, const struct place *b, struct 
         return true;
       }
   return false;
-}
-
-/* Where the loop is, the innermost one around both, that who comes from one place to another goes
- * round; 0: none. */
-static uint32_t place_loop_between(const struct place *from, const struct place *to) {
-  uint32_t at = from->nnodes;
-  if (from->id != to->id &&
-      (!place_part(from, to, &at) || !place_nodes_are_ordered(&from->nodes[at], &to->nodes[at]) ||
-       to->nodes[at].order > from->nodes[at].order))
-    return 0;
-  while (at > 0 && !(from->nodes[at - 1].flags & PLACE_LOOP))
-    at--;
-  return at;
-}
-
-bool place_goes_round(const struct place *from, const struct place *to) {
-  return place_loop_between(from, to) != 0;
-}
-
-bool place_passes_by(const struct place *from, const struct place *to, const struct place *other) {
-  uint32_t at, loop = place_loop_between(from, to);
-  if (loop == 0)
-    return false;
-  return (place_part(from, other, &at) && at >= loop &&
-          place_nodes_are_ordered(&from->nodes[at], &other->nodes[at]) &&
-          other->nodes[at].order > from->nodes[at].order) ||
-         (place_part(to, other, &at) && at >= loop &&
-          place_nodes_are_ordered(&to->nodes[at], &other->nodes[at]) &&
-          other->nodes[at].order < to->nodes[at].order);
-}
-
-bool place_goes_past(const struct place *from, const struct place *to, const struct place *other) {
-  uint32_t at_from, at_to, loop = place_common_loop(from, to);
-  return place_passes_by(from, to, other) ||
-         (loop != 0 && place_goes_first(from, other) && place_goes_first(other, to) &&
-          place_part(from, other, &at_from) && at_from >= loop && place_part(other, to, &at_to) &&
-          at_to >= loop);
-}
-
-/* Whether a place goes the way that another goes, one node further than where they part from a
- * third. */
-static bool place_goes_with(const struct place *last, const struct place *place, uint32_t at) {
-  if (last == NULL || last->nnodes <= at)
-    return false;
-  for (uint32_t i = 0; i <= at; i++)
-    if (last->nodes[i].id != place->nodes[i].id)
-      return false;
-  return true;
-}
-
-/* Whether who has been at `last` comes to a place without going round a loop around node `at`, from
- * which on it may part from the other place. Within a call that both are in it may not be known. */
-enum ahead { AHEAD_UNKNOWN, AHEAD_NO, AHEAD_YES };
-
-static enum ahead place_is_ahead(const struct place *place, const struct place *last, uint32_t at) {
-  if (last == NULL || last->nnodes < at)
-    return AHEAD_UNKNOWN;
-  for (uint32_t i = 0; i < place->nnodes && i < last->nnodes; i++) {
-    const struct place_node *to = &place->nodes[i], *from = &last->nodes[i];
-    if (to->id != from->id && !place_nodes_are_ordered(to, from))
-      return AHEAD_UNKNOWN;
-    /* Two branches: ranks have been last where the one is, which may have its name from the other.
-     */
-    if (to->id != from->id && place_nodes_are_branches(to, from))
-      return AHEAD_UNKNOWN;
-    if (to->id != from->id)
-      return i >= at && to->order > from->order ? AHEAD_YES : AHEAD_NO;
-    if (i >= at && (to->flags & PLACE_LOOP))
-      return AHEAD_YES;
-  }
-  return AHEAD_NO;
-}
-
-/* Of places in no loop that is not around both: whether who has been at `last`, and is there again, has
- * not gone round, as in each round it would have come to the other place before. So one call has made
- * both collectives. */
-static bool place_is_in_call(const struct place *place, const struct place *other,
-                             const struct place *last, uint32_t at) {
-  const struct place_node *from = &place->nodes[at], *to = &other->nodes[at];
-  return last != NULL && last->id == place->id && place_nodes_are_ordered(from, to) &&
-         to->since <= from->order;
-}
-
-int place_order(const struct place *a, const struct place *b, const struct place *last) {
-  uint32_t at;
-  if (!place_compare(a, b, &at))
-    return 0;
-  bool loops_a = place_has(a, at, PLACE_LOOP), loops_b = place_has(b, at, PLACE_LOOP);
-  enum ahead ahead_a = place_is_ahead(a, last, at), ahead_b = place_is_ahead(b, last, at);
-  if (!loops_a && !loops_b &&
-      (place_is_in_call(a, b, last, at) || place_is_in_call(b, a, last, at)))
-    ahead_a = ahead_b = AHEAD_YES;
-  if (ahead_a != ahead_b && ahead_a != AHEAD_UNKNOWN && ahead_b != AHEAD_UNKNOWN)
-    return ahead_a == AHEAD_YES ? 1 : -1;
-  bool ordered = place_nodes_are_ordered(&a->nodes[at], &b->nodes[at]);
-  bool in_one_pass = ordered && ahead_a == ahead_b && ahead_a != AHEAD_UNKNOWN &&
-                     !place_nodes_are_branches(&a->nodes[at], &b->nodes[at]);
-  if (loops_a != loops_b && !in_one_pass)
-    return loops_a ? 1 : -1;
-  bool with_a = loops_a && ahead_a != AHEAD_NO && place_goes_with(last, a, at);
-  bool with_b = loops_b && ahead_b != AHEAD_NO && place_goes_with(last, b, at);
-  if (with_a != with_b)
-    return with_a ? 1 : -1;
-  if (!ordered)
-    return 0;
-  return a->nodes[at].order < b->nodes[at].order ? 1 : -1;
-}
-
-bool place_may_go_round(const struct place *place, const struct place *other,
-                        const struct place *last) {
-  uint32_t at;
-  if (!place_compare(place, other, &at) || last == NULL || last->nnodes <= at ||
-      place_is_ahead(other, last, at) != AHEAD_YES ||
-      place_is_ahead(place, last, at) != AHEAD_UNKNOWN)
-    return false;
-  return place_shares_loop(place, other) && last->nodes[at].id == place->nodes[at].id;
 }
 
 void place_clean_text(struct place *place) {

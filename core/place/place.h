@@ -117,6 +117,15 @@ bool place_leaves_loop(const struct place *from, const struct place *to);
  * the loop, before a loop around both goes round. */
 bool place_ends_loop(const struct place *place, const struct place *in_loop);
 
+/* Whether `place` is known to stand behind a loop that the other one stands in. */
+bool place_is_behind_loop(const struct place *place, const struct place *in_loop);
+
+/* Whether whoever begins what is around both comes to what the place goes into where it parts from the other one,
+ * in some rounds of a loop around both at least; and whether it comes to the place then, if each loop on the way has a
+ * round. */
+bool place_parts_to_all(const struct place *place, const struct place *other);
+bool place_is_of_all(const struct place *place, const struct place *other);
+
 /* What two places are to each other, where the ways to them part. */
 enum place_relation {
   PLACE_UNRELATED,   /* nothing is known: no nodes, or the same ones, or other code altogether */
@@ -131,6 +140,11 @@ enum place_relation place_relate(const struct place *a, const struct place *b);
  * goes round, or a rank at the later one has come through the earlier one. A loop counts as one
  * thing, gone into or not. */
 bool place_is_certain(const struct place *a, const struct place *b);
+
+/* Whether a rank at the later of the two has been at the earlier one; and whether that is so, or a rank at the
+ * earlier one will come to the later one, if each loop on the way has a round. */
+bool place_has_been_passed(const struct place *a, const struct place *b);
+bool place_comes_to_both(const struct place *a, const struct place *b);
 
 /* Whether the order of the two in the program is known. */
 bool place_is_ordered(const struct place *a, const struct place *b);

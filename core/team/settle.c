@@ -118,18 +118,6 @@ uint32_t settle_levels(const struct settle *settle) {
   return level == 0 ? PLACE_LEVELS : level - 1;
 }
 
-/* ---- one unit or two ---- */
-
-bool settle_is_out_of_step(const struct claimed *a, const struct claimed *b) {
-  return a->hash == b->hash && a->epoch != 0 && b->epoch != 0 && a->epoch != b->epoch;
-}
-
-/* Whether ranks that stand at both do so in one round of the innermost loop around both: they count
- * its rounds. */
-static bool are_counted(const struct claimed *a, const struct claimed *b) {
-  return (place_loop_around(a->place, b->place) & a->clocks & b->clocks) != 0;
-}
-
 /* Whether x stands in front of a loop, y in it, and who is at x may come to the loop yet. Where all
  * come to x in each round who is in the loop has been there, and who is at x has gone round. */
 static bool is_in_front(const struct claimed *x, const struct claimed *y) {
@@ -138,97 +126,7 @@ static bool is_in_front(const struct claimed *x, const struct claimed *y) {
 
 /* Whether ranks that stand at both have gone round no loop that is around both, or as often. */
 static bool are_in_one_pass(const struct claimed *a, const struct claimed *b) {
-  return are_counted(a, b) || place_comes_once(a->place, b->place);
-}
-
-static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
-  return a->even && b->even && place_are_twin_branches(a->place, b->place) &&
-         (!place_shares_loop(a->place, b->place) || are_counted(a, b));
-}
-
-bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
-  if (a->hash == b->hash)
-    return settle_is_out_of_step(a, b);
-  if (a->place == NULL || b->place == NULL)
-    return false;
-  if ((a->apart && b->expected) || (b->apart && a->expected))
-    return true;
-  if (place_are_one_call(a->place, b->place))
-    return false;
-  switch (place_relate(a->place, b->place)) {
-  case PLACE_UNRELATED:
-  case PLACE_ALTERNATIVE:
-    return false;
-  case PLACE_SEQUENTIAL:
-    return a->common || b->common;
-  case PLACE_OUTSIDE:
-  case PLACE_LOOPS:
-    return (a->common || b->common || place_is_certain(a->place, b->place)) &&
-           !are_in_one_round(a, b);
-  }
-  return false;
-}
-
-bool settle_is_same(const struct claimed *a, const struct claimed *b) {
-  if (a->hash == b->hash)
-    return !settle_is_out_of_step(a, b);
-  return a->signature == b->signature && !settle_is_distinct(a, b);
-}
-
-bool settle_may_be_copies(const struct claimed *a, const struct claimed *b) {
-  return a->hash != b->hash && a->signature == b->signature && a->even && b->even &&
-         a->place != NULL && b->place != NULL && place_are_twins(a->place, b->place) &&
-         !settle_is_same(a, b);
-}
-
-/* Whether two branches of one condition in a loop may be two points of the program: a rank that is
- * in another branch than before may be at the end of its loop. Not where each rank is in one of
- * them for good; and a collective may be called by its root in a branch of its own. */
-static bool may_end_the_loop(const struct claimed *a, const struct claimed *b) {
-  bool by_rank = place_stays_apart(a->place, b->place) || a->by_root || b->by_root;
-  by_rank &= !a->common && !b->common;
-  return !by_rank && place_shares_loop(a->place, b->place) &&
-         place_is_ordered(a->place, b->place) && !place_is_reached(a->place, b->place);
-}
-
-/* settle_is_doubtful, but for two branches of one condition. */
-static bool may_be_two_points(const struct claimed *a, const struct claimed *b) {
-  switch (place_relate(a->place, b->place)) {
-  case PLACE_UNRELATED:
-    return place_parts_unseen(a->place, b->place) || place_roots_differ(a->place, b->place);
-  case PLACE_SEQUENTIAL:
-    return true;
-  case PLACE_ALTERNATIVE:
-    if (!place_is_ordered(a->place, b->place))
-      return !a->by_root && !b->by_root;
-    return ((a->shared || b->shared || (a->common && b->common)) &&
-            place_is_reached(a->place, b->place)) ||
-           place_takes_turns(a->place, b->place);
-  case PLACE_OUTSIDE:
-  case PLACE_LOOPS:
-    return !place_is_ordered(a->place, b->place) || place_is_reached(a->place, b->place) ||
-           place_takes_turns(a->place, b->place) || place_turns_differ(a->place, b->place) ||
-           place_one_is_twin(a->place, b->place);
-  }
-  return false;
-}
-
-/* Whether they may be two points of one function, to which each rank has come in its own way. */
-static bool may_be_two_points_of_one_function(const struct claimed *a, const struct claimed *b) {
-  struct place as;
-  struct claimed other = *b;
-  other.place = &as;
-  return place_in_one_function(a->place, b->place, &as) && may_be_two_points(a, &other);
-}
-
-bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
-  if (a->hash == b->hash || a->place == NULL || b->place == NULL)
-    return false;
-  bool one_may_end = place_relate(a->place, b->place) == PLACE_ALTERNATIVE ||
-                     (place_are_branches(a->place, b->place) && !place_is_twin(a->place) &&
-                      !place_is_twin(b->place));
-  return may_be_two_points(a, b) || may_be_two_points_of_one_function(a, b) ||
-         (one_may_end && may_end_the_loop(a, b));
+  return settle_are_counted(a, b) || place_comes_once(a->place, b->place);
 }
 
 /* ---- the rule ---- */
@@ -282,18 +180,13 @@ static int compare_places(const struct settle *settle, const struct claimed *x,
   if (is_come_to(x, y) != is_come_to(y, x))
     return is_come_to(y, x) ? 1 : -1;
   if (is_skipped(x, y) != is_skipped(y, x) && place_relate(x->place, y->place) == PLACE_LOOPS &&
-      !are_counted(x, y))
+      !settle_are_counted(x, y))
     return is_skipped(x, y) ? 1 : -1;
   if (!x->seen && !y->seen && is_in_front(x, y) != is_in_front(y, x))
     return is_in_front(x, y) ? 1 : -1;
   if (is_last_in_loop(settle, x, y) != is_last_in_loop(settle, y, x))
     return is_last_in_loop(settle, y, x) ? 1 : -1;
   return place_order(x->place, y->place, settle->last);
-}
-
-/* Whether a rank that claims it stands at its place. */
-static bool is_stood_at(const struct claimed *claimed) {
-  return (claimed->any & CLAIM_OWN_PLACE) != 0;
 }
 
 /* Above 0 if x goes before y. */
@@ -309,7 +202,7 @@ static int settle_compare(const struct settle *settle, const struct claimed *x,
     return by;
   if ((by = settle_order(x->expected, y->expected)) != 0)
     return by;
-  if (same && (by = settle_order(is_stood_at(x), is_stood_at(y))) != 0)
+  if (same && (by = settle_order(settle_is_stood_at(x), settle_is_stood_at(y))) != 0)
     return by;
   if ((by = settle_order(x->seen, y->seen)) != 0)
     return by;
@@ -402,18 +295,20 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (order_by_rounds(settle, won, lost) != 0)
     return false;
+  if (settle_may_be_one(won, lost))
+    return true;
   if (compare_places(settle, won, lost) == 0)
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || is_last_in_loop(settle, lost, won) ||
-      settle_may_be_copies(won, lost) || place_are_branches(won->place, lost->place) ||
-      may_have_gone_round(won, lost) || place_may_go_round(won->place, lost->place, settle->last))
+      place_are_branches(won->place, lost->place) || may_have_gone_round(won, lost) ||
+      place_may_go_round(won->place, lost->place, settle->last))
     return true;
-  return place_relate(won->place, lost->place) == PLACE_LOOPS && !are_counted(won, lost) &&
+  return place_relate(won->place, lost->place) == PLACE_LOOPS && !settle_are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;
 }
 
 static bool is_merged_in_doubt(const struct claimed *won, const struct claimed *lost) {
-  return is_stood_at(won) && is_stood_at(lost) && settle_is_doubtful(won, lost);
+  return settle_is_stood_at(won) && settle_is_stood_at(lost) && settle_is_doubtful(won, lost);
 }
 
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {

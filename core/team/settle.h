@@ -74,7 +74,8 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
 /* Whether two units of one signature are different all the same, because they stand at different
  * points of the program. Never where one of the two places is not known: another rank may see it.
  * Places alone do not tell: ranks may come to one collective by branches of their own. Loops do, and
- * what always follows what; if all ranks are known to have one of the two places in their programs.
+ * what always follows what; if all ranks are known to have one of the two places in their programs, or one rank has
+ * both: as long as nothing has been shadowed who stands at one must come to the other, or have been there.
  * Not a collective of one function that two branches call (place_are_one_call). Not two loops that do the same, in two branches of one condition, to
  * which ranks have come in one round of the loop around them: nothing has been shadowed so far, and
  * each has issued a point of each round as often as the other. They meet as without nccl-join. */
@@ -83,9 +84,15 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
-/* Whether they may be one unit all the same, of whose call a compiler has made two (place_are_twins):
- * no rank has shadowed anything yet, and nothing shows that the program is uneven. */
-bool settle_may_be_copies(const struct claimed *a, const struct claimed *b);
+/* Whether they may be one unit all the same: no rank has shadowed anything yet, so the program may be even, and each
+ * rank come to one of them. Where it is not known that one of them is in the program of each, or that who stands at the
+ * later one has been at the other; or a compiler may have made two calls of one (place_are_twins). */
+bool settle_may_be_one(const struct claimed *a, const struct claimed *b);
+
+/* Whether ranks that stand at both do so in one round of the innermost loop around both: they count
+ * its rounds. And whether a rank that claims a unit stands at its place. */
+bool settle_are_counted(const struct claimed *a, const struct claimed *b);
+bool settle_is_stood_at(const struct claimed *claimed);
 
 /* Whether it is a guess that they are the same, by how their places are related (place_relate). It
  * is one where they look alike, both are known, and

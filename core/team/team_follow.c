@@ -72,7 +72,7 @@ enum team_verdict team_pass(struct team *team, struct unit unit, uint64_t hash, 
     team_publish(team, unit, hash, common | ENTRY_REAL, team->outside.text, source);
     return TEAM_SHADOW; /* nothing is left to be issued */
   }
-  if ((team_doubt_copy(team, unit, hash, flags) || team_doubt_passed(team, unit, flags)) &&
+  if ((team_doubt_apart(team, unit, hash, flags) || team_doubt_passed(team, unit, flags)) &&
       (team->claim.flags & CLAIM_SURE)) {
     team_fail(team, FAILURE_UNSURE, source, team->head);
     return TEAM_FAILED;

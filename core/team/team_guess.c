@@ -55,12 +55,12 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
   return true;
 }
 
-bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+bool team_doubt_apart(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
-  if (!team->claim.open || known == NULL || !team_may_be_copy(team, unit, hash, flags))
+  if (!team->claim.open || known == NULL || !team_may_be_mine(team, unit, hash, flags))
     return false;
   team->telling.guessed = true;
-  team->telling.guess = (struct team_guess){.kind = GUESS_COPY,
+  team->telling.guess = (struct team_guess){.kind = GUESS_APART,
                                             .rank = team->source,
                                             .other = team->plane->rank,
                                             .member = team->claim.unit.members[0]};

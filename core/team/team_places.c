@@ -304,11 +304,12 @@ static bool is_even(const struct team *team, uint32_t flags) {
 }
 
 static void add_clock(struct team *team, struct claimed *claimed, uint32_t flags) {
-  claimed->even = claimed->place != NULL && place_is_twin(claimed->place) && is_even(team, flags);
-  claimed->clocks = claimed->even ? team_clocks(team, claimed->place, true) : 0;
+  claimed->even = claimed->place != NULL && is_even(team, flags);
+  claimed->clocks =
+      claimed->even && place_is_twin(claimed->place) ? team_clocks(team, claimed->place, true) : 0;
 }
 
-bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
+bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
   const struct known_place *known = team_known_place(team, unit_place(unit));
   if (team->claim.hash == 0 || !unit_may_have_place(unit) || known == NULL ||
       unit_signature(unit) != team->claim.signature)
@@ -316,7 +317,12 @@ bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32
   struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
   add_clock(team, &own, flags);
   add_clock(team, &other, flags);
-  return settle_may_be_copies(&own, &other);
+  /* Who commits it does so from the place, mostly. */
+  own.any = team->claim.flags;
+  other.any = CLAIM_OWN_PLACE;
+  if (settle_is_same(&own, &other)) /* though not to this rank, which comes to it elsewhere */
+    return own.even;
+  return settle_may_be_one(&own, &other);
 }
 
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,

@@ -117,9 +117,9 @@ static inline bool team_is_split(struct unit unit) {
  * Gives a WARN if that may be another point of the program, and returns whether it may. */
 bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
-/* This rank is about to shadow a unit. Gives a WARN if that may be what it claims, by a copy of the
- * call, and returns whether it may. */
-bool team_doubt_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+/* This rank is about to shadow a unit. Gives a WARN if that may be what it claims all the
+ * same, and returns whether it may. */
+bool team_doubt_apart(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* This rank is about to shadow a unit that the others have not been asked for. Gives a WARN, once for
  * a claim, if with it they go past where this rank stands, in a loop around both, and not all are known
@@ -170,8 +170,8 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
  * they have not been in the inner ones around the place. */
 place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even);
 
-/* Of one that is not: whether it may be, by a copy of its call (settle_may_be_copies). */
-bool team_may_be_copy(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
+/* Of one that is not: whether it may be all the same (settle_may_be_one). */
+bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
  * rank claims (settle_is_doubtful). */

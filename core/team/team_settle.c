@@ -331,13 +331,12 @@ static bool note_guess(struct team *team, uint32_t winner) {
   if (!is_news(team, won, loser) || team_is_told(team))
     return true;
   team->telling.guessed = true;
-  team->telling.guess =
-      (struct team_guess){.kind = settle_is_same(won, loser)         ? GUESS_SAME
-                                  : settle_may_be_copies(won, loser) ? GUESS_COPY
-                                                                     : GUESS_ORDER,
-                          .rank = won->rank,
-                          .other = loser->rank,
-                          .member = text.unit.members[0]};
+  team->telling.guess = (struct team_guess){.kind = settle_is_same(won, loser)      ? GUESS_SAME
+                                                    : settle_may_be_one(won, loser) ? GUESS_APART
+                                                                                    : GUESS_ORDER,
+                                            .rank = won->rank,
+                                            .other = loser->rank,
+                                            .member = text.unit.members[0]};
   team_copy_text(team->telling.guess.place, won->place);
   team_copy_text(team->telling.guess.other_place, loser->place);
   return true;

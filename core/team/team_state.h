@@ -46,7 +46,7 @@ struct team_alias {
 enum guess_kind {
   GUESS_ORDER,  /* one rank's unit went before that of another */
   GUESS_SAME,   /* the other's has been taken for the one */
-  GUESS_COPY,   /* ... has not, though a compiler may have made two calls of one */
+  GUESS_APART,  /* ... has not, though it may be the same */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
   GUESS_MIXED,  /* none: the ranks are not in the same round of their outermost loop */

@@ -320,14 +320,14 @@ void report_guess(const struct endpoint *end, struct unit won) {
         "seen (docs/places.md says why). Collectives after the loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",
         guess->other, index, report_describe((struct unit){&guess->member, 1}, theirs));
-  else if (guess->kind == GUESS_COPY)
+  else if (guess->kind == GUESS_APART)
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
-        "rank %u%s waits at collective %llu until rank %u%s has left its loop. If %s is one call "
-        "in "
-        "the source there, of which a compiler has made two, that is wrong: compile with less "
-        "optimisation, or set NCCL_JOIN_PLACES=0 if ranks have equally many batches. If these are "
-        "two calls all is right; nccl_join_leave behind the loop says so",
+        "rank %u%s waits at collective %llu for rank %u%s: %s of both look alike, but are "
+        "taken for different points of the program. If ranks come to one collective in both "
+        "ways, or a compiler has made two calls of one, that is wrong: set "
+        "NCCL_JOIN_PLACES=0 if ranks have equally many batches. If not, all is right; "
+        "nccl_join_leave where a loop ends says so",
         guess->other, other, index, guess->rank, place,
         report_describe((struct unit){&guess->member, 1}, theirs));
   else if (guess->kind == GUESS_BEHIND || guess->kind == GUESS_BESIDE)

@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -28,6 +28,7 @@ import scripts
 import shapes
 import shrink
 import verdict
+import ways
 
 COLUMNS = verdict.FAULTS
 TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error", "garbage": "garb", "wrong": "wrong",
@@ -35,7 +36,7 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
           "warned": "warned"}
 
 # Kinds of their own, in which the compiler is the point.
-OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments, "cpp": cpp}
+OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments, "cpp": cpp, "ways": ways}
 
 
 def make(kind, seed):

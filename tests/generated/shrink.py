@@ -7,6 +7,7 @@ import script
 from batch import Batch
 from shapes import calls_bound, has_empty_first, is_even, pruned
 import verdict
+import ways
 
 ROUNDS_MAX = 40
 SECONDS_MAX = 60
@@ -152,7 +153,8 @@ def candidates(spec):
     made += list(simpler(spec)) + list(without_points(spec)) + list(one_count(spec))
     for one in made:
         if one is not None:
-            one["even"], one["empty_first"] = is_even(one), has_empty_first(one)
+            one["even"] = is_even(one) and (one["kind"] != "ways" or ways.is_even(one))
+            one["empty_first"] = has_empty_first(one)
     return [one for one in made if one is not None and is_alike(spec, one)]
 
 

@@ -48,6 +48,11 @@ Test(generated, c_programs_of_loops_that_look_alike) {
   check_programs("alike", 40);
 }
 
+/* Ranks make a round of a loop outside of it, or go round two loops for one, and so on. */
+Test(generated, even_c_programs_whose_ranks_come_to_the_same_in_other_ways) {
+  check_programs("ways", 60);
+}
+
 static void check_seeds(const char *kind, const int *seeds, size_t count) {
   for (size_t i = 0; i < count; i++) {
     char options[64];
@@ -83,6 +88,11 @@ Test(generated, c_programs_of_branches_that_a_counter_decides) {
 Test(generated, programs_of_evaluations_without_batches) {
   check_seeds("c", (int[]){6000011, 6008267}, 2);
   check_seeds("python", (int[]){6001595, 6002027, 6001739, 6004187}, 4);
+}
+
+/* A rank knows two places apart that are one to the others: what it does not take for its own is told. */
+Test(generated, even_c_programs_of_two_loops_that_others_make_one_of) {
+  check_seeds("ways", (int[]){516, 379, 1307}, 3);
 }
 
 /* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one in

@@ -37,12 +37,17 @@
  *     hidden                   of_a_hidden_place_nothing_is_told
  *     sequential               within_a_loop_branches_are_one_unit_and_a_sequence_is_two
  *     outside, loops           units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them
+ *     (even)                   who_stands_in_front_may_have_come_by_..., nor_need_who_is_behind_a_loop_...
+ *       (of this function)     what_a_function_does_that_is_called_there_is_what_it_is_called_for
  *     twins in branches        in_one_round_of_an_even_program_branches_are_one_unit
  *     (nothing shadowed)       nor_where_a_rank_has_been_without_data
  *     (one round)              not_where_ranks_may_be_in_two_rounds, nor_in_loops_in_each_other_...
- *   settle_may_be_copies
+ *   settle_may_be_one
  *     signature                units_that_look_different_are_no_copies
  *     (nothing shadowed)       nor_where_a_rank_has_been_without_data
+ *     common to both           who_makes_the_first_round_in_front_of_the_loop_is_told
+ *     has been there           the same; (in no loop) who_is_behind_a_loop_without_a_round_has_not_been_in_it
+ *     the end of a loop        who_makes_the_last_round_behind_the_loop_is_told
  *     twins                    one_after_the_other_they_may_be_one_loop_..., a_call_behind_the_loop_...
  *   settle_is_doubtful
  *     parts unseen             to_take_one_unit_for_another_where_they_part_unseen_is_a_guess

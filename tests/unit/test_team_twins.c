@@ -177,7 +177,7 @@ Test(team_twins, of_loops_one_behind_the_other_it_is_told_that_they_may_be_one) 
   bool told = false;
   for (uint32_t rank = RANKS; rank-- > 0;) {
     expect_verdict(rank, rank == 0 ? TEAM_SHADOW : TEAM_REAL);
-    told |= quartet[rank]->telling.guessed && quartet[rank]->telling.guess.kind == GUESS_COPY;
+    told |= quartet[rank]->telling.guessed && quartet[rank]->telling.guess.kind == GUESS_APART;
   }
   cr_assert(told);
 }
@@ -188,7 +188,7 @@ Test(team_twins, also_if_the_others_expect_it) {
   part();
   expect_verdict(0, TEAM_SHADOW);
   cr_assert(quartet[0]->telling.guessed);
-  cr_assert_eq(quartet[0]->telling.guess.kind, GUESS_COPY);
+  cr_assert_eq(quartet[0]->telling.guess.kind, GUESS_APART);
 }
 
 Test(team_twins, then_all_stop_who_want_no_guess) {

@@ -1,0 +1,125 @@
+/* The winner rule as long as no rank has shadowed anything: the program may be even, and each rank come to a collective in a way of
+ * its own. What shows each step is listed in claims.h. */
+#include <criterion/criterion.h>
+
+#include "core/transport/plane.h"
+#include "tests/unit/claims.h"
+
+static struct place_node node(uint32_t id, uint16_t order, uint16_t flags) {
+  return (struct place_node){.id = id,
+                             .order = order,
+                             .since = order,
+                             .until = order,
+                             .flags = (uint16_t)(PLACE_ORDERED | flags)};
+}
+
+/* for (epoch) { if (...) front(); for (batch) { in_loop(); } if (...) behind(); } */
+enum { MAIN = 9, EPOCHS, FRONT, BATCHES, IN_LOOP, BEHIND };
+static struct place front, in_loop, behind;
+
+static void program(void) {
+  front = (struct place){
+      .id = FRONT,
+      .nnodes = 3,
+      .nodes = {{.id = MAIN}, node(EPOCHS, 1, PLACE_LOOP | PLACE_ALWAYS), node(FRONT, 2, 0)}};
+  behind = in_loop = front;
+  in_loop.id = IN_LOOP;
+  in_loop.nodes[2] = node(BATCHES, 3, PLACE_LOOP | PLACE_ALWAYS);
+  in_loop.nodes[2].since = 2; /* who has been in front comes to the loop */
+  in_loop.nodes[2].until = 5; /* who is behind has come by it */
+  in_loop.nodes[in_loop.nnodes++] = node(IN_LOOP, 4, PLACE_ALWAYS);
+  behind.id = BEHIND;
+  behind.nodes[2] = node(BEHIND, 5, 0);
+}
+
+TestSuite(settle_even, .init = program);
+
+static struct claimed at(const struct place *place, bool common) {
+  return (struct claimed){.signature = C, .place = place, .common = common, .any = CLAIM_OWN_PLACE};
+}
+
+static void claim(struct claimed a, struct claimed b, bool even) {
+  begin();
+  a.hash = A;
+  b.hash = B;
+  a.even = b.even = even;
+  add(a);
+  add(b);
+}
+
+/* if (rank == 0) sum(); for (...) { if (rank != 0 && i == 0) sum(); ... } */
+Test(settle_even, who_stands_in_front_may_have_come_by_what_others_come_to_in_the_loop) {
+  in_loop.nodes[3].flags = PLACE_ORDERED;
+  claim(at(&front, false), at(&in_loop, false), true);
+  cr_assert(is_unanimous());
+  claim(at(&front, false), at(&in_loop, false), false);
+  cr_assert_not(is_unanimous(), "the program is uneven");
+  in_loop.nodes[3].flags |= PLACE_ALWAYS;
+  claim(at(&front, false), at(&in_loop, false), true);
+  cr_assert_not(is_unanimous(), "who is in front comes to it, too");
+}
+
+/* if (...) sum(); for (...) step(); and step has it behind a condition, for its errors say. */
+Test(settle_even, what_a_function_does_that_is_called_there_is_what_it_is_called_for) {
+  in_loop.nodes[in_loop.nnodes++] = (struct place_node){.id = 20};
+  in_loop.nodes[in_loop.nnodes++] = node(21, 1, 0);
+  claim(at(&front, false), at(&in_loop, false), true);
+  cr_assert_not(is_unanimous());
+}
+
+/* for (...) { ...; if (rank == 0 && i + 1 == n) sum(); } if (rank != 0) sum(); */
+Test(settle_even, nor_need_who_is_behind_a_loop_have_been_at_what_some_rounds_come_to) {
+  in_loop.nodes[3].flags = PLACE_ORDERED;
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert(is_unanimous());
+  claim(at(&in_loop, false), at(&behind, false), false);
+  cr_assert_not(is_unanimous());
+  in_loop.nodes[3].flags |= PLACE_ALWAYS;
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert_not(is_unanimous(), "all rounds do");
+  in_loop.nodes[3].flags = PLACE_ORDERED;
+  behind.nodes[2].since = 3;
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert_not(is_unanimous(), "who is in the loop comes to what is behind it");
+}
+
+/* if (rank == 0) sum(); for (i = rank == 0; ...) sum(); */
+Test(settle_even, who_makes_the_first_round_in_front_of_the_loop_is_told) {
+  claim(at(&front, false), at(&in_loop, false), true);
+  cr_assert(is_guess());
+  claim(at(&front, false), at(&in_loop, false), false);
+  cr_assert_not(is_guess(), "the program is uneven");
+  claim(at(&front, true), at(&in_loop, true), true);
+  cr_assert_not(is_guess(), "all come to both");
+  front.nodes[2].until = 3;
+  claim(at(&front, false), at(&in_loop, false), true);
+  cr_assert_not(is_guess(), "who is in the loop has been in front of it");
+  struct claimed elsewhere = at(&in_loop, false);
+  elsewhere.any = 0;
+  claim(at(&front, false), elsewhere, true);
+  cr_assert(is_guess(), "its rank may be in another loop");
+}
+
+/* for (i = 0; i + (rank == 0) < n; ...) sum(); if (rank == 0) sum(); */
+Test(settle_even, who_makes_the_last_round_behind_the_loop_is_told) {
+  claim(at(&in_loop, true), at(&behind, false), true);
+  cr_assert_not(is_unanimous());
+  cr_assert(is_guess());
+  behind.nodes[2].flags |= 1u << PLACE_TURN_SHIFT;
+  claim(at(&in_loop, true), at(&behind, false), true);
+  cr_assert_not(is_guess(), "all come to it in some epochs");
+  behind.nodes[2].flags = PLACE_ORDERED | PLACE_ALWAYS;
+  claim(at(&in_loop, true), at(&behind, false), true);
+  cr_assert_not(is_guess(), "all come to it");
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert_not(is_guess(), "and all come to the loop");
+  in_loop.nodes[2].flags = PLACE_ORDERED | PLACE_LOOP;
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert(is_guess(), "it may be what others do in a loop of their own");
+}
+
+Test(settle_even, who_is_behind_a_loop_without_a_round_has_not_been_in_it) {
+  claim(at(&in_loop, false), at(&behind, false), true);
+  cr_assert_not(is_unanimous());
+  cr_assert(is_guess());
+}
