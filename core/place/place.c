@@ -317,9 +317,7 @@ bool place_takes_turns(const struct place *a, const struct place *b) {
 
 bool place_parts_to_all(const struct place *place, const struct place *other) {
   uint32_t at;
-  return place_part(place, other, &at) &&
-         ((place->nodes[at].flags & PLACE_ALWAYS) ||
-          (place_shares_loop(place, other) && place_turn(&place->nodes[at]) != 0));
+  return place_part(place, other, &at) && (place->nodes[at].flags & PLACE_ALWAYS);
 }
 
 bool place_is_of_all(const struct place *place, const struct place *other) {

@@ -56,8 +56,7 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   return a->signature == b->signature && !settle_is_distinct(a, b);
 }
 
-/* Whether x stands behind a loop that y stands in, and all ranks are known to come to both x and the loop, in some
- * rounds at least. */
+/* Whether x stands behind a loop that y stands in, and all ranks are known to come to both x and the loop. */
 static bool ends_loop_of_all(const struct claimed *x, const struct claimed *y) {
   return place_is_behind_loop(x->place, y->place) &&
          (x->common || place_is_of_all(x->place, y->place)) &&
