@@ -158,10 +158,15 @@ bool place_has_been_passed(const struct place *a, const struct place *b) {
          !place_has(a, at, PLACE_LOOP | PLACE_OPAQUE) && place_is_not_left_out(a, at);
 }
 
-bool place_is_behind_loop(const struct place *place, const struct place *in_loop) {
+bool place_parts_to_all(const struct place *place, const struct place *other) {
   uint32_t at;
-  return place_part(in_loop, place, &at) && place_goes_first(in_loop, place) &&
-         place_has(in_loop, at, PLACE_LOOP);
+  return place_part(place, other, &at) && (place->nodes[at].flags & PLACE_ALWAYS);
+}
+
+bool place_is_of_all(const struct place *place, const struct place *other) {
+  uint32_t at;
+  return place_part(place, other, &at) && (place->nodes[at].flags & PLACE_ALWAYS) &&
+         place_is_not_left_out(place, at);
 }
 
 bool place_comes_to_both(const struct place *a, const struct place *b) {
@@ -313,17 +318,6 @@ bool place_takes_turns(const struct place *a, const struct place *b) {
   uint32_t at;
   return place_is_ordered(a, b) && place_shares_loop(a, b) && place_part(a, b, &at) &&
          place_turn(&a->nodes[at]) != place_turn(&b->nodes[at]);
-}
-
-bool place_parts_to_all(const struct place *place, const struct place *other) {
-  uint32_t at;
-  return place_part(place, other, &at) && (place->nodes[at].flags & PLACE_ALWAYS);
-}
-
-bool place_is_of_all(const struct place *place, const struct place *other) {
-  uint32_t at;
-  return place_parts_to_all(place, other) && place_part(place, other, &at) &&
-         place_is_not_left_out(place, at);
 }
 
 /* How far behind the head of its loop the node is that is the first, from a node of the place on, to

@@ -117,9 +117,6 @@ bool place_leaves_loop(const struct place *from, const struct place *to);
  * the loop, before a loop around both goes round. */
 bool place_ends_loop(const struct place *place, const struct place *in_loop);
 
-/* Whether `place` is known to stand behind a loop that the other one stands in. */
-bool place_is_behind_loop(const struct place *place, const struct place *in_loop);
-
 /* Whether whoever begins what is around both comes to what the place goes into where it parts from the other one; and
  * whether it comes to the place then, if each loop on the way has a round. */
 bool place_parts_to_all(const struct place *place, const struct place *other);

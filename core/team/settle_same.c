@@ -58,7 +58,7 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
 
 /* Whether x stands behind a loop that y stands in, and all ranks are known to come to both x and the loop. */
 static bool ends_loop_of_all(const struct claimed *x, const struct claimed *y) {
-  return place_is_behind_loop(x->place, y->place) &&
+  return place_leaves_loop(y->place, x->place) && place_goes_first(y->place, x->place) &&
          (x->common || place_is_of_all(x->place, y->place)) &&
          (y->common || place_parts_to_all(y->place, x->place));
 }

@@ -303,10 +303,18 @@ static bool is_even(const struct team *team, uint32_t flags) {
   return log_is_real(log, team->head) && log_run_start(log, team->head) == 0;
 }
 
-static void add_clock(struct team *team, struct claimed *claimed, uint32_t flags) {
-  claimed->even = claimed->place != NULL && is_even(team, flags);
-  claimed->clocks =
-      claimed->even && place_is_twin(claimed->place) ? team_clocks(team, claimed->place, true) : 0;
+/* Of this rank's claim, and of a unit in G with these flags: what tells whether they are one in an even program. Of one
+ * hash nothing needs to. */
+static void add_even(struct team *team, struct claimed *own, struct claimed *other,
+                     uint32_t flags) {
+  if (own->hash == other->hash || own->place == NULL || other->place == NULL ||
+      !is_even(team, flags))
+    return;
+  own->even = other->even = true;
+  if (place_is_twin(own->place))
+    own->clocks = team_clocks(team, own->place, true);
+  if (place_is_twin(other->place))
+    other->clocks = team_clocks(team, other->place, true);
 }
 
 bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags) {
@@ -315,8 +323,7 @@ bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32
       unit_signature(unit) != team->claim.signature)
     return false;
   struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
-  add_clock(team, &own, flags);
-  add_clock(team, &other, flags);
+  add_even(team, &own, &other, flags);
   /* Who commits it does so from the place, mostly. */
   own.any = team->claim.flags;
   other.any = CLAIM_OWN_PLACE;
@@ -341,8 +348,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed other = team_at(place, hash, known != NULL && known->common);
   other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
-  add_clock(team, &own, flags);
-  add_clock(team, &other, flags);
+  add_even(team, &own, &other, flags);
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&
          (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));

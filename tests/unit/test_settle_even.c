@@ -4,32 +4,12 @@
 
 #include "core/transport/plane.h"
 #include "tests/unit/claims.h"
-
-static struct place_node node(uint32_t id, uint16_t order, uint16_t flags) {
-  return (struct place_node){.id = id,
-                             .order = order,
-                             .since = order,
-                             .until = order,
-                             .flags = (uint16_t)(PLACE_ORDERED | flags)};
-}
-
-/* for (epoch) { if (...) front(); for (batch) { in_loop(); } if (...) behind(); } */
-enum { MAIN = 9, EPOCHS, FRONT, BATCHES, IN_LOOP, BEHIND };
-static struct place front, in_loop, behind;
+#include "tests/unit/front.h"
 
 static void program(void) {
-  front = (struct place){
-      .id = FRONT,
-      .nnodes = 3,
-      .nodes = {{.id = MAIN}, node(EPOCHS, 1, PLACE_LOOP | PLACE_ALWAYS), node(FRONT, 2, 0)}};
-  behind = in_loop = front;
-  in_loop.id = IN_LOOP;
-  in_loop.nodes[2] = node(BATCHES, 3, PLACE_LOOP | PLACE_ALWAYS);
+  front_program();
   in_loop.nodes[2].since = 2; /* who has been in front comes to the loop */
   in_loop.nodes[2].until = 5; /* who is behind has come by it */
-  in_loop.nodes[in_loop.nnodes++] = node(IN_LOOP, 4, PLACE_ALWAYS);
-  behind.id = BEHIND;
-  behind.nodes[2] = node(BEHIND, 5, 0);
 }
 
 TestSuite(settle_even, .init = program);
@@ -62,7 +42,7 @@ Test(settle_even, who_stands_in_front_may_have_come_by_what_others_come_to_in_th
 /* if (...) sum(); for (...) step(); and step has it behind a condition, for its errors say. */
 Test(settle_even, what_a_function_does_that_is_called_there_is_what_it_is_called_for) {
   in_loop.nodes[in_loop.nnodes++] = (struct place_node){.id = 20};
-  in_loop.nodes[in_loop.nnodes++] = node(21, 1, 0);
+  in_loop.nodes[in_loop.nnodes++] = front_node(21, 1, 0);
   claim(at(&front, false), at(&in_loop, false), true);
   cr_assert_not(is_unanimous());
 }

@@ -3,31 +3,11 @@
 #include <criterion/criterion.h>
 
 #include "tests/unit/claims.h"
-
-static struct place_node node(uint32_t id, uint16_t order, uint16_t flags) {
-  return (struct place_node){.id = id,
-                             .order = order,
-                             .since = order,
-                             .until = order,
-                             .flags = (uint16_t)(PLACE_ORDERED | flags)};
-}
-
-/* for (epoch) { if (...) front(); for (batch) in_loop(); if (...) behind(); } */
-enum { MAIN = 9, EPOCHS, FRONT, BATCHES, IN_LOOP, BEHIND };
-static struct place front, in_loop, behind;
+#include "tests/unit/front.h"
 
 static void program(void) {
   begin();
-  front = (struct place){
-      .id = FRONT,
-      .nnodes = 3,
-      .nodes = {{.id = MAIN}, node(EPOCHS, 1, PLACE_LOOP | PLACE_ALWAYS), node(FRONT, 2, 0)}};
-  behind = in_loop = front;
-  in_loop.id = IN_LOOP;
-  in_loop.nodes[2] = node(BATCHES, 3, PLACE_LOOP | PLACE_ALWAYS);
-  in_loop.nodes[in_loop.nnodes++] = node(IN_LOOP, 4, PLACE_ALWAYS);
-  behind.id = BEHIND;
-  behind.nodes[2] = node(BEHIND, 5, 0);
+  front_program();
 }
 
 TestSuite(settle_front, .init = program);
@@ -74,8 +54,8 @@ Test(settle_front, of_two_branches_the_one_that_leads_to_what_looks_like_the_oth
   struct place start = front, sum = front;
   start.id = 10;
   sum.id = 11;
-  start.nodes[2] = node(10, 3, 0);
-  sum.nodes[2] = node(11, 4, 0);
+  start.nodes[2] = front_node(10, 3, 0);
+  sum.nodes[2] = front_node(11, 4, 0);
   front.nodes[2].reach_from = front.nodes[2].reach_to = 9;
   start.nodes[2].reach_from = sum.nodes[2].reach_from = 4;
   start.nodes[2].reach_to = sum.nodes[2].reach_to = 9;
