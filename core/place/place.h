@@ -31,9 +31,9 @@ enum place_flag {
   /* And control comes from none of these two loops to the other in a round of the loops around both:
    * they are two branches of one condition. So it is with all its twins. */
   PLACE_TWIN_BRANCH = 1u << 5,
-  /* Whoever begins what is around it comes to it, as since has it: of what stands in a loop, and not
-   * in its head, each round that does not end in the head; of anything else, each call of the
-   * function. */
+  /* Whoever begins what is around it comes to it, as since has it: of what stands in a loop, each round
+   * that does not end in the loop's head (of the head itself, if no round does, or if there is nothing
+   * else in the loop); of anything else, each call of the function. */
   PLACE_ALWAYS = 1u << 6,
 };
 

@@ -354,6 +354,11 @@ static const char *check_always(const struct truth *truth, uint32_t order) {
     if (!is_one)
       break;
   }
+  if (is_head) { /* nothing leaves the loop there, or all that stays is the head */
+    blocks_t next = truth->since_next[region];
+    bool leaves = (next & ~truth->body[region]) != 0 || (truth->ends & BIT(region));
+    is_one = !leaves || !(next & truth->body[region] & ~BIT(region));
+  }
   for (uint32_t block = 0; block < truth->n; block++) /* its end may be one of the round, or none */
     is_one &= is || truth->body[block] == 0 || !is_endless(truth, block);
   return is == is_one ? NULL : say("order %u is %salways come to", order, is_one ? "" : "not ");

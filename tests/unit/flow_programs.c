@@ -270,6 +270,20 @@ static void write_statements(struct writer *writer, int depth) {
     write_statement(writer, depth);
 }
 
+/* Lets some ways to the function's end have a block of their own there, which does as little. */
+static void part_ways_to_end(struct writer *writer, uint32_t end) {
+  struct graph_program *program = writer->program;
+  for (uint32_t i = 0; i < program->graph.nedges; i++) {
+    if (program->edges[i].to != end || program->graph.nblocks == GRAPH_WRITTEN_MAX ||
+        chance(writer, 2) == 0)
+      continue;
+    uint32_t block = new_block(writer);
+    program->blocks[block].sites = 0;
+    program->blocks[block].returns = true;
+    program->edges[i].to = block;
+  }
+}
+
 void graph_random_program(struct graph_program *program, uint64_t *state) {
   start(program);
   program->structured = true;
@@ -277,8 +291,14 @@ void graph_random_program(struct graph_program *program, uint64_t *state) {
   come_to(&writer, new_block(&writer));
   while (writer.at != NOWHERE && has_room(&writer) && chance(&writer, 12) > 0)
     write_statement(&writer, 5);
-  if (writer.at != NOWHERE)
-    program->blocks[writer.at].returns = chance(&writer, 10) > 0;
+  if (writer.at == NOWHERE)
+    return;
+  struct flow_block *end = &program->blocks[writer.at];
+  end->returns = chance(&writer, 10) > 0;
+  if (end->returns && chance(&writer, 2) == 0) {
+    end->sites = 0;
+    part_ways_to_end(&writer, (uint32_t)writer.at);
+  }
 }
 
 void graph_random_edges(struct graph_program *program, uint64_t *state) {

@@ -31,12 +31,23 @@ static uint32_t targets(const struct graph_program *program, uint32_t block, uin
   return count;
 }
 
-/* Where all ways from a block come to past what does nothing; the block itself, if they part. */
+static bool only_returns(const struct known *known, uint32_t block) {
+  uint32_t to[2];
+  bool exceptional;
+  return targets(known->program, block, to, &exceptional) == 0 &&
+         known->program->blocks[block].sites == 0 && known->program->blocks[block].returns;
+}
+
+/* Where all ways from a block come to past what does nothing; the block itself, if they part. All blocks that only
+ * return are one. */
 static uint32_t way(const struct known *known, uint32_t block) {
   const struct flow_block *is = &known->program->blocks[block];
   uint32_t to[2] = {0, 0};
   bool exceptional;
   uint32_t edges = targets(known->program, block, to, &exceptional);
+  for (uint32_t end = 0; end < block && only_returns(known, block); end++)
+    if ((known->reached & BIT(end)) && only_returns(known, end))
+      return end;
   for (uint32_t from = 0; from < known->program->graph.nblocks; from++)
     if ((known->next[from] & BIT(block)) && (known->below[block] & BIT(from)))
       return block; /* the head of a loop */

@@ -76,6 +76,15 @@ Test(flow, what_only_leads_on_is_passed_by) {
   cr_assert_not(comes_through(2, 5));
 }
 
+/* gcc saves the registers that a loop needs behind its guard, and so returns in two ways. */
+Test(flow, blocks_that_only_return_are_one_way_out) {
+  analyse("0>1 0>3 1>1 1>2 2*0 2. 3*0 3."); /* for (...) 1; */
+  cr_assert_eq(node(1, 0).order, node(0, 0).order + 1);
+  cr_assert(is_followed(0, 1), "its loop, gone into or not");
+  analyse("0>1 0>3 1>1 1>2 2*0 2. 3."); /* 3 does something */
+  cr_assert_not(is_followed(0, 1));
+}
+
 /* Who goes past the loop goes somewhere else than who leaves it. */
 Test(flow, a_condition_with_another_way_is_no_guard) {
   analyse("0>1 0>3 1>1 1>2 2>3 3.");
@@ -188,6 +197,15 @@ Test(flow, what_each_round_comes_to_that_does_not_end_in_the_head) {
   analyse("0>1 1>2 1>5 2>3 2>5 3>4 4>1 5."); /* while (1) { 2; if () break; 3; 4; } */
   cr_assert(is_always(2));
   cr_assert_not(is_always(4));
+}
+
+Test(flow, each_round_comes_to_a_head_that_it_does_not_end_in) {
+  analyse("0>1 1>2 2>1 2>3 3."); /* do { 1; 2; } while (); 3 */
+  cr_assert(is_always(1) && is_always(2));
+  analyse("0>1 1>1 1>2 2."); /* do 1; while (); 2: there is nothing else in a round */
+  cr_assert(is_always(1));
+  analyse("0>1 1>1 1>2 1>3 2>1 3."); /* 1, which ends a round, or the loop, or leads to 2 */
+  cr_assert_not(is_always(1));
 }
 
 Test(flow, what_each_call_of_a_function_comes_to) {

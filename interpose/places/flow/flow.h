@@ -105,7 +105,8 @@ struct flow;
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
  * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such
  * tests are blocks with two ways, the same for all of them past blocks that only lead on (heads of
- * loops aside; one with two ways that come to one block only leads on, too): to one block, to which
+ * loops aside; one with two ways that come to one block only leads on, too; all blocks that only return are
+ * taken for one): to one block, to which
  * nothing else leads, and to another. Some of them stand in a loop whose head is the first of the
  * two, and some in front of it: guards. Control comes to each guard before it comes to any other test
  * of the loop. Of a test of several conditions sixteen are found. If the tests all ask the same

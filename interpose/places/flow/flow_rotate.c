@@ -25,6 +25,7 @@ struct rotation {
   uint32_t *latches;          /* ... and in it */
   uint32_t *tests;            /* of a head: its new test; FLOW_NONE: it is no such head */
   uint32_t *stack;
+  uint32_t end; /* the block that stands for all that only return; FLOW_NONE: there is none */
   bool *marked;
   bool *is_head;    /* of a loop */
   uint32_t nblocks; /* before a turn adds some */
@@ -96,10 +97,19 @@ static bool rotate_does_nothing(const struct rotation *rotation, uint32_t block)
          rotation->first[block] != FLOW_NONE;
 }
 
-/* Where all of a block's ways come to; the block itself, if they part. */
+static bool rotate_only_returns(const struct rotation *rotation, uint32_t block) {
+  const struct flow_block *is = &rotation->made->blocks[block];
+  return is->sites == 0 && is->returns && rotation->first[block] == FLOW_NONE;
+}
+
+/* Where all of a block's ways come to; the block itself, if they part. A function may return at several
+ * blocks that do nothing else: a compiler makes such a one for a guard, where the registers that the loop
+ * needs are not saved yet. */
 static uint32_t rotate_way_of(const struct rotation *rotation, uint32_t block) {
   const struct flow_edge *edges = rotation->made->edges;
   uint32_t first = rotation->first[block], second = rotation->second[block];
+  if (rotate_only_returns(rotation, block))
+    return rotation->end;
   if (!rotate_does_nothing(rotation, block) || edges[first].exceptional)
     return block;
   uint32_t way = rotation->way[edges[first].to];
@@ -122,7 +132,8 @@ static void rotate_pass(struct rotation *rotation, uint32_t block) {
   const struct flow_edge *edges = rotation->made->edges;
   uint32_t first = rotation->first[block], second = rotation->second[block];
   rotation->passed[block] = rotation->made->values[block];
-  rotate_do_as(&rotation->passed[block], &rotation->passed[edges[first].to]);
+  if (first != FLOW_NONE)
+    rotate_do_as(&rotation->passed[block], &rotation->passed[edges[first].to]);
   if (second != FLOW_NONE)
     rotate_do_as(&rotation->passed[block], &rotation->passed[edges[second].to]);
 }
@@ -130,10 +141,14 @@ static void rotate_pass(struct rotation *rotation, uint32_t block) {
 /* From the last blocks on. Ways back to what is no loop's head end there. */
 static void rotate_find_ways(struct rotation *rotation) {
   const struct flow_dominators *tree = &rotation->dominators;
+  rotation->end = FLOW_NONE;
   for (uint32_t block = 0; block < rotation->made->graph.nblocks; block++) {
     rotation->way[block] = block;
     if (rotation->passed != NULL)
       rotation->passed[block] = (struct flow_values){0};
+    if (rotation->end == FLOW_NONE && tree->rank[block] != FLOW_NONE &&
+        rotate_only_returns(rotation, block))
+      rotation->end = block;
   }
   for (uint32_t rank = tree->nreached; rank-- > 0;) {
     uint32_t block = tree->reverse_postorder[rank];

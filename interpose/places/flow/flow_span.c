@@ -150,9 +150,24 @@ static struct head_edges edges_of_heads(struct flow_work *work) {
   return edges;
 }
 
-/* Whether an item of a loop follows on every way from the head that does not leave the loop at once. */
+/* Whether a round may end in the loop's head, where others do not. */
+static bool is_left_by_its_head(const struct flow_work *work, const struct head_edges *edges,
+                                uint32_t loop) {
+  bool leaves = work->graph->blocks[work->head[loop]].returns, goes_on = false;
+  for (uint32_t i = edges->first[loop]; i != FLOW_NONE; i = edges->next[i]) {
+    uint32_t next = item_in_loop(work, loop, work->graph->edges[i].to);
+    leaves |= next == FLOW_NONE;
+    goes_on |= next != FLOW_NONE && next != work->head[loop];
+  }
+  return leaves && goes_on;
+}
+
+/* Whether an item of a loop follows on every way from the head that does not leave the loop at once. The
+ * head does itself, if no way does, or if there is nothing else. */
 static bool is_of_each_round(const struct flow_work *work, const struct flow_dominators *tree,
                              const struct head_edges *edges, uint32_t loop, uint32_t item) {
+  if (item == work->head[loop])
+    return !is_left_by_its_head(work, edges, loop);
   bool is_one = false;
   for (uint32_t i = edges->first[loop]; i != FLOW_NONE; i = edges->next[i]) {
     uint32_t to = work->graph->edges[i].to;
