@@ -37,6 +37,12 @@ override CFLAGS := -O0 -g -DNDEBUG -DCOVERAGE
 SANFLAGS = --coverage
 endif
 
+# CRITERION=1 likewise: build-criterion, whose tests are run by Criterion's own runner (tests/rules.mk).
+CRITERION ?=
+ifneq ($(CRITERION),)
+override BUILD := $(BUILD)-criterion
+endif
+
 WARNINGS = -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
            -Wwrite-strings -Wvla
 # With sanitizers compiling takes three times as long, a third of that for what debuggers know of variables. By -O1 it takes a third

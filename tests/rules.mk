@@ -1,4 +1,4 @@
-# Tests: one Criterion program per folder, run by `make check`. With sanitizers it is run by tests/runner.c.
+# Tests: one program per folder, of Criterion's tests, run by `make check` (tests/runner.c).
 #   tests/unit        core and pure parts of hooks and interpose, no process needed
 #   tests/fuzz        the corpus of the fuzz targets
 #   tests/simulation  random programs through the core, in memory; `make sim` runs as many as wanted
@@ -45,12 +45,11 @@ define link_test
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^) $(TEST_LIBS) $(RUNNER_LIBS) -lm
 endef
 
-# What runs the tests, and what many of them use. Criterion starts a program anew for each test, which with sanitizers costs more than
-# the tests, and does not look at how it ends: whether it has lost memory. It does not start under ThreadSanitizer at all.
-CRITERION_LIBS ?= -lcriterion
-RUNNER = $(BUILD)/tests/text_file.o $(if $(SAN),$(QUICK_RUNNER))
-RUNNER_LIBS = $(if $(SAN),,$(CRITERION_LIBS))
-QUICK_RUNNER = $(BUILD)/tests/runner.o
+# What many tests use, and what runs them: Criterion starts a program anew for each test, with all that its library needs, which costs
+# more than most tests (20 ms, with sanitizers more), and does not look at how it ends: whether it has lost memory. It does not start
+# under ThreadSanitizer at all. CRITERION=1, in a build folder of its own, has its runner.
+RUNNER = $(BUILD)/tests/text_file.o $(if $(CRITERION),,$(BUILD)/tests/runner.o)
+RUNNER_LIBS = $(if $(CRITERION),-lcriterion)
 TEST_PROGRAMS = $(addprefix $(BUILD)/check/,unit simulation fuzz hooks interpose python tools join faults generated machines clients)
 $(TEST_PROGRAMS): $(RUNNER)
 
@@ -59,17 +58,14 @@ UNIT_WRAPPED = malloc calloc realloc aligned_alloc fcntl open fstat ftruncate ge
                sched_getaffinity write
 # Plug-ins that are part of the test (tests/hooks/test_plugins.c).
 HOOKS_WRAPPED = dlopen dlsym dlclose
-$(BUILD)/check/unit $(BUILD)/check/quick-unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/unit $(BUILD)/check/quick-unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
+$(BUILD)/check/unit: private SANFLAGS += $(UNIT_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/unit: $(UNIT_OBJECTS) $(CORE_OBJECTS) $(addprefix $(BUILD)/hooks/,contribution.o divisor.o number.o) $(FLOW_OBJECTS)
 	$(link_test)
 $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 	$(link_test)
-$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/check/hooks $(BUILD)/check/quick-hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
+$(BUILD)/check/hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
+$(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
-# The same tests by the runner that forks: for many short runs (make mutants).
-$(BUILD)/check/quick-%: private RUNNER_LIBS =
-$(BUILD)/check/quick-unit $(BUILD)/check/quick-hooks: $(BUILD)/tests/text_file.o $(QUICK_RUNNER)
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private TEST_LIBS = $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)
@@ -88,12 +84,10 @@ all: loopback
 STAND_INS_BUILT = , the stand-ins in $(LOOPBACK)
 endif
 
-# Of many short tests, so by the runner that forks: with sanitizers all have it.
-QUICK = $(if $(SAN),,quick-)
-UNIT_CHECK = $(BUILD)/check/$(QUICK)unit
-CHECKS = $(QUICK)unit simulation fuzz interpose python tools join faults
+UNIT_CHECK = $(BUILD)/check/unit
+CHECKS = unit simulation fuzz interpose python tools join faults
 # These call the stand-ins themselves.
-LOOPBACK_CHECKS = $(BUILD)/check/$(QUICK)hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
+LOOPBACK_CHECKS = $(BUILD)/check/hooks $(BUILD)/tests/loopback-cuda $(BUILD)/tests/loopback-nccl
 CHECK_PROGRAMS = $(CHECKS:%=$(BUILD)/check/%)
 CHECK_ENVIRONMENT = JOIN_TEST_BUILD=$(BUILD) NCCL_LIBRARY=$(NCCL_LIBRARY) NCCL_INCLUDE=$(NCCL_INCLUDE) \
                     CUDA_INCLUDE=$(CUDA13_INCLUDE) JOIN_TEST_BENCHMARKS='$(if $(SAN),,$(BENCHMARKS))'
@@ -131,7 +125,7 @@ SANITIZED_WITHOUT = @(matrix|models|horovod|pytorch|pytorch_hangs|normalised|ope
 SANITIZED_PART = @(!(@($(SANITIZED_LAUNCHES)|$(SANITIZED_WITHOUT)))|$(subst $(empty) $(empty),,$(SANITIZED_OF_MANY)))
 empty :=
 SANITIZED_LOOPBACK = ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0
-SANITIZED_LOOPBACK_CHECKS = $(subst quick-,,$(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%))
+SANITIZED_LOOPBACK_CHECKS = $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%)
 # Of the stand-ins: the same with more ranks, and every number that can be rounded.
 LOOPBACK_LONG = @(nccl_collectives/of_eight_ranks|nccl_datatype/@(every_rounding_decision_*|random_floats_*))
 SANITIZED_SETTINGS = LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(SANITIZED_BUILD) ASAN_OPTIONS=verify_asan_link_order=0 \
@@ -272,7 +266,7 @@ help:
 	  echo 'make fuzz         libFuzzer on settings, records, the shared segment and what agents read, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \
 	  echo 'make faults       ranks killed and stopped, no memory, no descriptors, garbage in shared memory, clocks that jump'; \
 	  echo 'make coverage     branches of core/ that tests take; fails below 95 percent'; \
-	  echo 'make check-here   the tests in one build folder; SAN=address,undefined or SAN=thread makes another'; \
+	  echo 'make check-here   the tests in one build folder; SAN=address,undefined, SAN=thread or CRITERION=1 (Criterion'"'"'s own runner) makes another'; \
 	  echo 'make bench-machines  what an agreement over several machines takes'; \
 	  echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'; \
 	  echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'; \

@@ -1,4 +1,5 @@
 /* Criterion's tests without its library: what they need of it, in one file, and a main.
+ * (CRITERION=1 links them with the library.)
  *
  * Criterion starts the program anew for each test, with all libraries that its own needs: 20 ms of
  * the processor's time for tests that mostly take less than one. Here a test is a forked child, and

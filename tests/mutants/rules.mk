@@ -11,7 +11,7 @@ MUTANTS_ONLY ?=
 MUTANTS_OF ?= core hooks
 
 mutants_run = $(1) -j1 --fail-fast --verbose --color=never --filter
-mutants_suites = "$(1): $(3) $(call mutants_run,check/$(if $(3),,quick-)unit) @($(2))/*"
+mutants_suites = "$(1): $(3) $(call mutants_run,check/unit) @($(2))/*"
 mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,core/place,place*|settle*|team_places|team_epochs|overlap_places,$(1)) \
                 $(call mutants_suites,core/predict,learner|rhythm|foresight,$(1)) \
@@ -24,14 +24,14 @@ mutants_rooms = $(call mutants_suites,core/unit,unit*,$(1)) \
                 $(call mutants_suites,hooks,contribution|number|divisor,$(1))
 mutants_sanitized = SAN=address,undefined
 MUTANTS_TESTS = $(call mutants_rooms,) \
-                "hooks: $(call mutants_run,check/quick-hooks) !(loopback)/*" \
-                "hooks: $(call mutants_run,check/quick-hooks) loopback/*" \
-                "interpose/places/flow: $(call mutants_run,check/quick-unit) flow*/*" \
+                "hooks: $(call mutants_run,check/hooks) !(loopback)/*" \
+                "hooks: $(call mutants_run,check/hooks) loopback/*" \
+                "interpose/places/flow: $(call mutants_run,check/unit) flow*/*" \
                 "interpose/places/native: $(call mutants_run,check/interpose) native_code/*" \
                 "interpose/places: MAKE $(call mutants_run,check/python) @(python|garbage)/*" \
                 "interpose/places: MAKE $(call mutants_run,check/interpose) places/*" \
                 "core: check/sim --programs 400 --jobs 1" \
-                "core: $(call mutants_run,check/quick-unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
+                "core: $(call mutants_run,check/unit) !(flow*|*_random|contribution|number|divisor|segment*|places|log*|trace*|settings|rhythm)/*" \
                 $(call mutants_suites,core/predict,learner_random,) \
                 $(call mutants_rooms,$(mutants_sanitized)) \
                 "hooks: SAN=address,undefined $(call mutants_run,check/hooks) plugins/*" \
