@@ -231,7 +231,7 @@ lint:
 	$(call say,SHELL,'$(SHELL_FILES)')
 	$(Q)shellcheck $(SHELL_FILES)
 	$(call say,CPPCHECK,)
-	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
+	$(Q)cppcheck -j2 --quiet --error-exitcode=1 --std=c11 --inline-suppr --enable=warning,performance,portability \
 	  --suppress=missingIncludeSystem -D_GNU_SOURCE -DNCCL_VERSION_CODE=22809 -I. core hooks interpose tools tests/fuzz
 	$(call say,TIDY,)
 	$(Q)printf '%s\n' $(filter-out tools/loopback/%,$(filter core/%.c hooks/%.c interpose/%.c tools/%.c tests/fuzz/%.c,$(C_FILES))) | \

@@ -61,13 +61,14 @@ static bool is_preload(const char *path) {
 static void take_preload_out(void) {
   const char *plugin = getenv("NCCL_PROFILER_PLUGIN");
   char *list = getenv("LD_PRELOAD"), *rest = list != NULL ? strdup(list) : NULL, *whole = rest;
-  char *kept = rest != NULL ? calloc(1, strlen(rest) + 1) : NULL;
+  char *kept = rest != NULL ? calloc(1, strlen(rest) + 1) : NULL, *end = kept;
   if (plugin != NULL && is_preload(plugin))
     unsetenv("NCCL_PROFILER_PLUGIN");
   for (char *object; kept != NULL && (object = strsep(&rest, ": ")) != NULL;)
     if (*object != '\0' && !is_preload(object)) {
-      strcat(kept, *kept != '\0' ? ":" : "");
-      strcat(kept, object);
+      if (end != kept)
+        *end++ = ':';
+      end = stpcpy(end, object);
     }
   if (kept != NULL && *kept != '\0')
     setenv("LD_PRELOAD", kept, 1);

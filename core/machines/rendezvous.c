@@ -121,10 +121,11 @@ bool rendezvous_of_id(const unsigned char id[RENDEZVOUS_ID_BYTES],
   return true;
 }
 
-void rendezvous_address(const struct rendezvous *job, char text[RENDEZVOUS_ADDRESS_TEXT]) {
+void rendezvous_address(const unsigned char address[RENDEZVOUS_ADDRESS_BYTES],
+                        char text[RENDEZVOUS_ADDRESS_TEXT]) {
   static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
-  bool ipv4 = memcmp(job->address, mapped, sizeof(mapped)) == 0;
-  if (inet_ntop(ipv4 ? AF_INET : AF_INET6, job->address + (ipv4 ? 12 : 0), text,
+  bool ipv4 = memcmp(address, mapped, sizeof(mapped)) == 0;
+  if (inet_ntop(ipv4 ? AF_INET : AF_INET6, address + (ipv4 ? 12 : 0), text,
                 RENDEZVOUS_ADDRESS_TEXT) == NULL)
     text[0] = '\0';
 }

@@ -53,7 +53,8 @@ void rendezvous_of_secret(const unsigned char secret[RENDEZVOUS_SECRET_BYTES], c
 bool rendezvous_of_id(const unsigned char id[RENDEZVOUS_ID_BYTES],
                       const unsigned char secret[RENDEZVOUS_SECRET_BYTES], struct rendezvous *job);
 
-/* The address as text. */
-void rendezvous_address(const struct rendezvous *job, char text[RENDEZVOUS_ADDRESS_TEXT]);
+/* An address as text. */
+void rendezvous_address(const unsigned char address[RENDEZVOUS_ADDRESS_BYTES],
+                        char text[RENDEZVOUS_ADDRESS_TEXT]);
 
 #endif

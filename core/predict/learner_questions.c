@@ -40,7 +40,7 @@ bool learner_is_between_iterations(const struct learner *learner) {
 /* Whether the unit expected next stands elsewhere in the body, too. The next round of a loop is near. */
 static bool is_repeated(const struct body *body) {
   symbol_t symbol = body->event[body->cursor].symbol;
-  uint32_t before = body->cursor, after = body->cursor;
+  uint32_t before = body->cursor, after = before;
   for (uint32_t steps = body->length / 2; steps > 0; steps--) {
     before = (before == 0 ? body->length : before) - 1;
     after = body_next(body, after);

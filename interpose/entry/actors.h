@@ -31,6 +31,7 @@
 
 #define UNPACK(...) __VA_ARGS__
 
+/* A function's parameters stay in their brackets: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define ACTORS_AT(name, parameters, arguments)                                                     \
   static inline __attribute__((always_inline))                                                     \
   ncclResult_t at_##name(bool placed, ncclResult_t(*instead) parameters, UNPACK parameters) {      \
@@ -44,6 +45,7 @@
     guard_lower();                                                                                 \
     return result;                                                                                 \
   }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #define ACTORS_FUNCTION(name, parameters)                                                          \
   __attribute__((visibility("hidden"))) ncclResult_t name parameters;

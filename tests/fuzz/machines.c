@@ -85,13 +85,13 @@ static void read_id(struct input *input) {
   memcpy(id, input->bytes, input->size < sizeof id ? input->size : sizeof id);
   memcpy(before, id, sizeof id);
   if (rendezvous_read(id, &job)) {
-    rendezvous_address(&job, text);
+    rendezvous_address(job.address, text);
     FUZZ_CHECK(strlen(text) < sizeof text);
     FUZZ_CHECK(!rendezvous_write(id, &own) && memcmp(id, before, sizeof id) == 0);
   } else if (rendezvous_write(id, &own)) {
     FUZZ_CHECK(memcmp(id, before, 64) == 0); /* NCCL's part */
     FUZZ_CHECK(rendezvous_read(id, &read) && memcmp(&read, &own, sizeof own) == 0);
-    rendezvous_address(&own, text);
+    rendezvous_address(own.address, text);
     FUZZ_CHECK(text[0] != '\0');
   } else {
     FUZZ_CHECK(memcmp(id, before, sizeof id) == 0);

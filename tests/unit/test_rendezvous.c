@@ -30,7 +30,7 @@ static void expect_address(const char *address) {
   cr_assert_eq(memcmp(id, before, 64), 0, "NCCL's bytes are as they were");
   cr_assert(rendezvous_read(id, &read));
   cr_assert_eq(memcmp(&made, &read, sizeof made), 0);
-  rendezvous_address(&read, text);
+  rendezvous_address(read.address, text);
   cr_assert_str_eq(text, address);
 }
 
@@ -48,7 +48,7 @@ Test(rendezvous, a_job_keeps_the_address_that_it_has) {
   cr_assert(rendezvous_make(&made));
   cr_assert(rendezvous_write(first, &made) && rendezvous_write(second, &made));
   cr_assert(rendezvous_read(second, &read));
-  rendezvous_address(&read, text);
+  rendezvous_address(read.address, text);
   cr_assert_str_eq(text, "10.1.2.3");
 }
 
@@ -130,7 +130,7 @@ Test(rendezvous, an_id_that_nobody_has_marked_has_an_address_at_least) {
   nccl_id(id, "10.1.2.3");
   nccl_id(second, "10.1.2.4");
   cr_assert(rendezvous_of_id(id, secret, &job) && rendezvous_of_id(second, secret, &other));
-  rendezvous_address(&job, text);
+  rendezvous_address(job.address, text);
   cr_expect_str_eq(text, "10.1.2.3");
   cr_expect_neq(job.job, other.job);
   memset(id, 0, sizeof id);

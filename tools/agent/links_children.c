@@ -36,9 +36,7 @@ struct peer {
 void links_write_endpoint(char endpoint[96], const unsigned char address[RENDEZVOUS_ADDRESS_BYTES],
                           uint32_t port) {
   char text[RENDEZVOUS_ADDRESS_TEXT];
-  struct rendezvous at;
-  memcpy(at.address, address, sizeof(at.address));
-  rendezvous_address(&at, text);
+  rendezvous_address(address, text);
   snprintf(endpoint, 96, strchr(text, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u", text, port);
 }
 

@@ -27,9 +27,7 @@ void reason_missing(const struct meeting *meeting, const struct communicator *on
 static void write_unreachable(const struct meeting *meeting, const struct frame_place *parent,
                               char reason[FRAME_TEXT_BYTES]) {
   char address[RENDEZVOUS_ADDRESS_TEXT];
-  struct rendezvous at;
-  memcpy(at.address, parent->address, sizeof(at.address));
-  rendezvous_address(&at, address);
+  rendezvous_address(parent->address, address);
   snprintf(reason, FRAME_TEXT_BYTES,
            "%.35s does not reach the agent of %.35s, %s port %u: does a firewall let it through?",
            meeting->host, parent->host, address, parent->port);
@@ -46,7 +44,7 @@ void reason_alone(const struct meeting *meeting, const struct communicator *one,
     write_unreachable(meeting, parent, reason);
     return;
   }
-  rendezvous_address(&meeting->job, address);
+  rendezvous_address(meeting->job.address, address);
   snprintf(reason, FRAME_TEXT_BYTES,
            "no agent of the job has answered at %s, at a port of %u to %u, for %u s%s", address,
            terms->first_port, terms->last_port, one->wait_s,

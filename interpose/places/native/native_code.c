@@ -21,14 +21,11 @@ struct function {
   struct moved {
     struct native_part code;
     uint32_t position;
-  } * moved; /* parts that have been moved away */
-  uint32_t nmoved;
-  uint32_t ncopies;
-  struct native_copy *copies; /* calls that stand where others do (native_graph.h) */
-  struct native_twin *twins;  /* calls that may do so */
-  uint32_t ntwins;
+  } * moved;                       /* parts that have been moved away */
+  struct native_copy *copies;      /* calls that stand where others do (native_graph.h) */
+  struct native_twin *twins;       /* calls that may do so */
   struct native_counter *counters; /* of its outermost loops */
-  uint32_t ncounters;
+  uint32_t nmoved, ncopies, ntwins, ncounters;
   struct flow *flow; /* NULL: the code cannot be followed */
 };
 

@@ -36,11 +36,12 @@ struct place_round native_counter_says(const struct native_counter *counter, uin
     return (struct place_round){0, 0};
   if (step > 0 && now < 0) /* where it comes to 0, its numbers would begin anew */
     return (struct place_round){0, 0};
-  if (step < 0 || end <= 0 || now / step >= PLACE_ROUND_MAX)
-    return rounds_left(now, end, step);
-  int64_t total = end / step + (end % step != 0);
-  return (struct place_round){(uint32_t)(now / step) + 1,
-                              total <= PLACE_ROUND_MAX ? (uint32_t)total : 0};
+  if (step > 0 && end > 0 && now / step < PLACE_ROUND_MAX) {
+    int64_t total = end / step + (end % step != 0);
+    return (struct place_round){(uint32_t)(now / step) + 1,
+                                total <= PLACE_ROUND_MAX ? (uint32_t)total : 0};
+  }
+  return rounds_left(now, end, step);
 }
 
 /* ---- what blocks do ---- */

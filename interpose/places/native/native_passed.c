@@ -90,7 +90,9 @@ void native_passing_step(struct native_passing *passing, const uint8_t *at, size
     if (is.mode == 3)
       registers[is.rm] = made;
   }
-  registers[into] = made.kind == UNTOUCHED ? (struct native_content){0} : made;
+  if (made.kind == UNTOUCHED)
+    made = (struct native_content){0};
+  registers[into] = made;
 }
 
 /* Before a block, or (behind_call) behind a call: what it keeps is what it was. */

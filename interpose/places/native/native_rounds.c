@@ -23,8 +23,8 @@ static bool find_variable(const struct native_frame *frame,
       return false;
     base = frame->cfa - (uintptr_t)(intptr_t)rule.cfa_offset;
   }
-  found->at = base + (uintptr_t)(intptr_t)variable->at;
-  found->is_known = true;
+  *found =
+      (struct native_register){.at = base + (uintptr_t)(intptr_t)variable->at, .is_known = true};
   return true;
 }
 

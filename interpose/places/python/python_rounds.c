@@ -223,7 +223,9 @@ static __attribute__((noinline)) struct place_round look_again(const struct pyth
   while (stack != 0 && found++ < loop->iterator)
     if ((at = next_iterator(stack, &slot, &object)) == 0)
       break;
-  return at == 0 ? (struct place_round){0} : round_at(layout, at, object, loop);
+  if (at == 0)
+    return (struct place_round){0};
+  return round_at(layout, at, object, loop);
 }
 
 struct place_round python_rounds_again(const struct python_layout *layout,

@@ -89,7 +89,7 @@ static bool find_target(const char *path, struct target *target) {
   if (n != sizeof target->board || !keys_derive(&target->board.job, target->board.terms.first_port,
                                                 target->board.terms.last_port, &target->keys))
     return false;
-  rendezvous_address(&target->board.job, text);
+  rendezvous_address(target->board.job.address, text);
   if (getenv("HOSTILE_AT") != NULL)
     snprintf(text, sizeof text, "%s", getenv("HOSTILE_AT"));
   target->root = (struct sockaddr_in){.sin_family = AF_INET};
