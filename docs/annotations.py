@@ -127,6 +127,8 @@ class Buffer:
 
 
 def main():
+    if len(sys.argv) != 2 or "WORLD_SIZE" not in os.environ:
+        sys.exit("start it with  nccl-join run -n 2 -- python3 annotations.py 3,5  (so many iterations of each rank)")
     rank, nranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     schedule = [int(n) for n in sys.argv[1].split(",")]
     cuda = load("libcudart.so.13", "libcudart.so.12")

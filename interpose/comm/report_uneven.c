@@ -115,7 +115,7 @@ static void write_most(const struct sum *sum, char text[64]) {
   while (count < sum->nranks && sum->shares[last - count].joined.shadows == least)
     count++;
   if (count == sum->nranks)
-    snprintf(text, 64, "all ranks had as much in all");
+    snprintf(text, 64, "each rank lacked data at times, none more than others in all");
   else if (count == 1)
     snprintf(text, 64, "rank %u had the most data", sum->shares[last].rank);
   else

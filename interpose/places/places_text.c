@@ -46,15 +46,17 @@ static const char *base_name(const char *path) {
 /* Frames that are named. */
 #define FRAMES_NAMED 3u
 
-/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: what addr2line takes. */
+/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: the last byte of the call, for which
+ * addr2line gives the call's line. What it returns to may be of another one. */
 static int describe_frame(const struct native_frame *frame, char *text, size_t size) {
   Dl_info at;
-  if (dladdr((const void *)(frame->pc - 1), &at) == 0)
-    return snprintf(text, size, "%#lx", (unsigned long)frame->pc);
+  uintptr_t call = frame->pc - 1;
+  if (dladdr((const void *)call, &at) == 0)
+    return snprintf(text, size, "%#lx", (unsigned long)call);
   if (at.dli_sname != NULL)
     return snprintf(text, size, "%s+%#lx", at.dli_sname,
-                    (unsigned long)(frame->pc - (uintptr_t)at.dli_saddr));
-  return snprintf(text, size, "+%#lx", (unsigned long)(frame->pc - (uintptr_t)at.dli_fbase));
+                    (unsigned long)(call - (uintptr_t)at.dli_saddr));
+  return snprintf(text, size, "+%#lx", (unsigned long)(call - (uintptr_t)at.dli_fbase));
 }
 
 /* The caller, and who calls it; of more than FRAMES_NAMED the outermost ones, as what lies between

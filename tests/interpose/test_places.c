@@ -113,6 +113,21 @@ Test(places, that_are_described, .timeout = 300) {
       "an unknown place\n");
 }
 
+/* By the numbers that a message has, addr2line finds the lines of the calls. */
+Test(places, in_a_message_are_what_addr2line_takes, .timeout = 300) {
+  build();
+  workshop_expect(
+      "cd $W/standing; for how in O0 O2; do"
+      "  numbers=$(./standing-gcc-$how description | sed -n 's/ (.*//; s/+//g; s/< [.]*//g; 2p');"
+      "  addr2line -e standing-gcc-$how $numbers | sed 's/ (.*//; s/:/ /' | "
+      "  while read -r file line; do sed -n \"${line}s/^ *//p\" \"$file\"; done; done",
+      0,
+      "uint32_t id = stand();\nputs(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
+      "words[word].act();\n"
+      "uint32_t id = stand();\nputs(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
+      "words[word].act();\n");
+}
+
 /* clang makes one jump of two. */
 Test(places, of_functions_that_have_ended_in_a_tail_call, .timeout = 300) {
   build();
