@@ -5,12 +5,21 @@
 #include <stddef.h>
 #include <string.h>
 
+uint32_t place_nodes_in_common(const struct place *a, const struct place *b) {
+  uint32_t n = 0;
+  while (n < a->nnodes && n < b->nnodes && a->nodes[n].id == b->nodes[n].id)
+    n++;
+  return n;
+}
+
 bool place_part(const struct place *a, const struct place *b, uint32_t *at) {
-  uint32_t n = a->nnodes < b->nnodes ? a->nnodes : b->nnodes;
-  for (*at = 0; *at < n; (*at)++)
-    if (a->nodes[*at].id != b->nodes[*at].id)
-      return *at != 0;
-  return false;
+  *at = place_nodes_in_common(a, b);
+  return *at != 0 && *at < a->nnodes && *at < b->nnodes;
+}
+
+bool place_parts_within(const struct place *place, const struct place *other, uint32_t nodes) {
+  uint32_t at;
+  return place_part(place, other, &at) && at < nodes;
 }
 
 /* Whether it is known if the place stands in a loop from there on: the outermost one tells. */

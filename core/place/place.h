@@ -122,6 +122,10 @@ bool place_ends_loop(const struct place *place, const struct place *in_loop);
 bool place_parts_to_all(const struct place *place, const struct place *other);
 bool place_is_of_all(const struct place *place, const struct place *other);
 
+/* How many nodes the ways to both begin with; and whether they part within the first nodes of one. */
+uint32_t place_nodes_in_common(const struct place *a, const struct place *b);
+bool place_parts_within(const struct place *place, const struct place *other, uint32_t nodes);
+
 /* What two places are to each other, where the ways to them part. */
 enum place_relation {
   PLACE_UNRELATED,   /* nothing is known: no nodes, or the same ones, or other code altogether */

@@ -149,12 +149,16 @@ static bool is_come_to(const struct claimed *x, const struct claimed *y) {
          place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
 }
 
-/* Whether nobody has come to x yet, and y goes round a loop around both that all have gone round without
- * it. In an even program all come to x in one round, or none does: so x is of a rank's last round
- * (validation after its last batch), or of a later one by what it has counted itself. */
+/* Whether nobody has come yet to where x stands, and y goes round a loop around both that all have gone round
+ * without it. In an even program all come to x in one round, or none does: so x is of a rank's last round
+ * (validation after its last batch), or of a later one by what it has counted itself. Not where ranks have
+ * been at something else in the loop, or the call, in which x stands and y does not: who has gone round may
+ * have had no part in that. */
 static bool is_last_in_loop(const struct settle *settle, const struct claimed *x,
                             const struct claimed *y) {
-  return !x->seen && y->again && goes_round(settle, y, x) && !place_leaves_loop(y->place, x->place);
+  return !x->seen && y->again && goes_round(settle, y, x) &&
+         !place_leaves_loop(y->place, x->place) &&
+         !place_parts_within(x->place, y->place, x->along);
 }
 
 /* Whether x is the begin of a round, and rounds do not tell that y is of an earlier one, as where its loop does not say

@@ -46,6 +46,9 @@ struct claimed {
   bool by_root;  /* it is claimed by its root alone */
   bool alike;    /* all ranks count the rounds of the outermost loop alike (team_counts_rounds) */
   bool even;     /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
+  /* Of a unit that the agreed sequence has not had: so many nodes of the way to its place are those of a place
+   * that it has had. */
+  uint32_t along;
   place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
   /* Where a unit of its signature stands that has been in the agreed sequence before, in another branch

@@ -126,6 +126,17 @@ static const struct place *find_in_branch(struct team *team, const struct claime
   return NULL;
 }
 
+/* How far the way to a new unit's place is known. */
+static uint32_t find_along(struct team *team, const struct place *place) {
+  const struct known_place *known;
+  uint32_t along = 0;
+  for (uint32_t at = 0; (known = place_table_next(team->places.table, &at)) != NULL;) {
+    uint32_t nodes = place_nodes_in_common(place, &known->place);
+    along = nodes > along ? nodes : along;
+  }
+  return along;
+}
+
 /* Only where two places may be compared: all places that are known are looked at. */
 static void add_clocks(struct team *team) {
   struct settle *settle = team->settling.sum;
@@ -140,6 +151,8 @@ static void add_clocks(struct team *team) {
     unit->clocks = team_clocks(team, unit->place, unit->even);
     if (has_branch(settle, unit))
       unit->in_branch = find_in_branch(team, unit);
+    if (!unit->seen)
+      unit->along = find_along(team, unit->place);
   }
 }
 

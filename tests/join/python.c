@@ -123,6 +123,27 @@ Test(last_batch, that_a_rank_with_one_batch_validates_alone_is_told) {
   }
 }
 
+/* The second model's sums are new, and all have gone round the loop around its batches without them. But they
+ * stand in the loop of batches, which ranks have been in: who has no batch has had no part in it. */
+Test(last_batch, what_is_new_in_a_loop_that_ranks_have_been_in_is_no_last_one) {
+  run_needs_python();
+  struct run *result = run_script("cells", "2,4/3,5/4,4+0,2/1,3", 0);
+  cr_assert(!result->timed_out && result->status == 0, "%s", result->errors);
+  static const int n[2][5] = {{2, 3, 4, 0, 1}, {4, 5, 4, 2, 3}};
+  for (int rank = 0; rank < 2; rank++) {
+    char expected[2048] = "", *at = expected;
+    for (int cell = 0; cell < 5; cell++) {
+      const char *model = cell < 3 ? "first" : "second";
+      at += sprintf(at, "begin %s %d 3\n", model, cell % 3);
+      for (int i = 0; i < n[rank][cell]; i++)
+        at +=
+            sprintf(at, "sum %s %d %d %d\n", model, cell % 3, i, i < n[!rank][cell] ? 3 : rank + 1);
+    }
+    check_lines(result, rank, expected);
+  }
+  run_free(result);
+}
+
 Test(last_batch, of_equal_lengths_it_meets_all) {
   run_needs_python();
   struct run *result = run_script("last_batch", "4,4/7,7", 0);

@@ -51,7 +51,7 @@ bench-pytorch:
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/cost.py
 
 # For `make check`: a few cases, where PyTorch has been downloaded before.
-PYTORCH_SMALL = nccl2, . ranks: (ddp.py of docs|zero.py 1,3 barrier|parts.py 2,5,1,4 ready|uneven.py --iterations 4,9,6,9: join)
+PYTORCH_SMALL = nccl2, . ranks: (ddp.py of docs|zero.py 1,3 barrier|parts.py 2,5,1,4 ready|uneven.py --iterations 4,9,6,9: join|matrix.py --models small_model_allreduce)
 .PHONY: pytorch-small
 pytorch-small:
 	@if [ -f '$(CLIENTS)/torch.installed' ]; then \

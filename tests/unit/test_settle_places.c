@@ -107,45 +107,6 @@ Test(settle_places, who_has_gone_round_to_a_loop_waits_for_what_is_left_of_the_e
   cr_assert_not(is_guess());
 }
 
-/* Validation after the last batch of a rank, in the loop of batches. */
-Test(settle_places, what_nobody_has_come_to_yet_waits_for_the_next_round_and_that_is_a_guess) {
-  settle.last = &in_loop;
-  add((struct claimed){.hash = A, .place = &also_in_loop, .bytes = 9});
-  add((struct claimed){.hash = B, .place = &in_loop, .seen = true, .common = true, .again = true});
-  cr_assert_eq(winner()->hash, B);
-  cr_assert(is_guess());
-  settle.last = &also_in_loop;
-  cr_assert_eq(winner()->hash, B, "both go round");
-  cr_assert_not(is_guess());
-}
-
-Test(settle_places, so_it_is_if_the_others_are_behind_it_in_the_same_round) {
-  for (int seen = 0; seen < 2; seen++) {
-    begin();
-    add((struct claimed){.hash = A, .place = &in_loop, .seen = seen});
-    add((struct claimed){.hash = B, .place = &also_in_loop, .seen = true, .common = true});
-    cr_assert_eq(winner()->hash, A);
-    cr_assert_eq(is_guess(), !seen);
-  }
-}
-
-Test(settle_places, in_the_first_round_it_goes_first_and_that_is_a_guess) {
-  settle.last = &in_loop;
-  add((struct claimed){.hash = A, .place = &also_in_loop, .bytes = 9});
-  add((struct claimed){.hash = B, .place = &in_loop, .seen = true, .common = true});
-  cr_assert_eq(winner()->hash, A);
-  cr_assert(is_guess(), "all may come to it in the last round, and this rank may have one");
-}
-
-Test(settle_places, that_it_goes_first_where_it_has_been_seen_but_is_not_expected_is_a_guess) {
-  settle.last = &in_loop;
-  add((struct claimed){.hash = A, .place = &also_in_loop, .seen = true, .common = true});
-  add((struct claimed){
-      .hash = B, .place = &in_loop, .seen = true, .common = true, .expected = true});
-  cr_assert_eq(winner()->hash, A);
-  cr_assert(is_guess());
-}
-
 /* A function that ends in a jump to another leaves no frame: the ways part in functions. */
 Test(settle_places, where_a_call_is_not_understood_what_comes_first_in_the_program_goes_first) {
   struct place within = way(ALSO_IN_LOOP, node(BATCHES, 2, false)), here = within;
