@@ -135,13 +135,17 @@ static void note_native(const struct kept *of) {
   uint8_t where = NATIVE_IN_FRAME;
   if (guard_thread.number == 0)
     guard_thread.number = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32;
+  bool is_static = of->native.counter.variable.reg == NATIVE_STATIC;
+  uintptr_t from = is_static ? native_word(entry.sp + (uintptr_t)NATIVE_RETURN_AT) : entry.sp;
+  int64_t distance = (int64_t)(of->native.at - from);
   if (of->native.at == 0)
     where = wheres[of->native.counter.variable.reg];
-  else if (of->native.at - entry.sp > INT32_MAX)
+  else if (distance != (int32_t)distance || (!is_static && distance < 0))
     where = NATIVE_NOWHERE;
-  else
-    atomic_store_explicit(&site->counter_at, (int32_t)(of->native.at - entry.sp),
-                          memory_order_relaxed);
+  else if (is_static)
+    where = NATIVE_IN_PROGRAM;
+  if (where == NATIVE_IN_FRAME || where == NATIVE_IN_PROGRAM)
+    atomic_store_explicit(&site->counter_at, (int32_t)distance, memory_order_relaxed);
   atomic_store_explicit(&site->counter_in, where, memory_order_relaxed);
   atomic_store_explicit(&site->counter,
                         guard_thread.number | (uint32_t)native_loop_value(&of->native, &entry),

@@ -1,6 +1,6 @@
 /* Epochs with nothing between them, gone round in one of several ways: --how up, in order, with the number in a variable; down, from the last
  * one; over, over an array of what they are; function, in a function that is given how many there are; settings, as many as a
- * structure says that is passed on; global, as many as a variable of the program says; while, in a while.
+ * structure says that is passed on; global, as many as a variable of the program says; while, in a while; counted, in a variable of the program.
  *
  * Results: "sum <epoch> <i> <epoch of all> <n>" of each sum: the mean epoch of those that take part, and how many they are; "left".
  */
@@ -25,11 +25,11 @@ struct settings {
 
 static struct ranks ranks;
 static double *send, *receive;
-static int epochs, grouped;
+static int epochs, counted, grouped;
 static struct epoch all[EPOCHS_ROOM];
 
 static const struct option options[] = {
-    {"--how", &how, NULL, "up, down, over, function, settings, global or while"},
+    {"--how", &how, NULL, "up, down, over, function, settings, global, while or counted"},
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3,5/5,3"},
     {"--grouped", NULL, &grouped, "1: each sum is a group"},
     {0},
@@ -60,6 +60,11 @@ static __attribute__((noinline)) void train_as(const struct settings *settings) 
       sum(epoch, i);
 }
 
+static __attribute__((noinline)) void train_counted(void) {
+  for (int i = 0; i < all[counted].n; i++)
+    sum(counted, i);
+}
+
 static void train(void) {
   struct settings settings = {.seed = 1, .epochs = epochs};
   int number = 0, count = epochs;
@@ -83,6 +88,9 @@ static void train(void) {
     for (int epoch = 0; epoch < epochs; epoch++)
       for (int i = 0; i < all[epoch].n; i++)
         sum(epoch, i);
+  } else if (strcmp(how, "counted") == 0) {
+    for (counted = 0; counted < epochs; counted++)
+      train_counted();
   } else {
     while (number < count) {
       for (int i = 0; i < all[number].n; i++)

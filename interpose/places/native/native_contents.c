@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { STATICS_MAX = 8 }; /* most slots are for the frame */
+
 static struct native_held made_of(struct native_held a, struct native_held b) {
   return (struct native_held){.by = a.by | b.by,
                               .by_more = a.by_more || b.by_more,
@@ -58,21 +60,33 @@ static bool is_in_frame(const struct native_testing *testing, const struct nativ
   return is->is_slot && (is->base == RSP ? !testing->is_unbalanced : testing->use.has_pointer);
 }
 
-/* NULL: there are too many. */
-static struct native_held *slot_of(struct native_testing *testing,
-                                   const struct native_operands *is) {
-  int32_t at = is->base == RSP ? (int32_t)(is->at - testing->pushed) : is->at;
+/* NULL: there are too many, or none, and none is to be added. */
+static struct native_held *find_slot(struct native_testing *testing, uint32_t base, int64_t at,
+                                     bool adds) {
   uint32_t i = 0;
-  while (i < testing->nslots && (testing->slots[i].base != is->base || testing->slots[i].at != at))
+  while (i < testing->nslots && (testing->slots[i].base != base || testing->slots[i].at != at))
     i++;
-  if (i == NATIVE_TESTED_SLOTS)
+  if (i == NATIVE_TESTED_SLOTS || (i == testing->nslots && !adds))
     return NULL;
   if (i == testing->nslots) {
-    testing->slots[i].base = is->base;
+    testing->slots[i].base = base;
     testing->slots[i].at = at;
     testing->nslots++;
   }
   return &testing->contents[NATIVE_REGISTERS + i];
+}
+
+static struct native_held *slot_of(struct native_testing *testing,
+                                   const struct native_operands *is) {
+  return find_slot(testing, is->base, is->base == RSP ? is->at - testing->pushed : is->at, true);
+}
+
+static bool contents_is_static(const struct native_operands *is, uint32_t bits) {
+  return is->mode != 3 && is->is_relative && !is->other_segment && (bits == 32 || bits == 64);
+}
+
+static int64_t address_of(const struct native_operands *is) {
+  return (int64_t)(uintptr_t)(is->code + is->length) + is->at;
 }
 
 /* ah, ch, dh and bh are none. */
@@ -86,6 +100,8 @@ static struct native_held *rm_of(struct native_testing *testing, const struct na
                                  uint32_t bits) {
   if (is->mode == 3)
     return content_of(testing, is, is->rm, bits);
+  if (contents_is_static(is, bits))
+    return find_slot(testing, NATIVE_STATIC, address_of(is), false);
   return is_in_frame(testing, is) ? slot_of(testing, is) : NULL;
 }
 
@@ -93,14 +109,15 @@ static struct native_held *rm_of(struct native_testing *testing, const struct na
 static struct native_held get_rm(struct native_testing *testing, const struct native_operands *is,
                                  uint32_t bits) {
   const struct native_held *content = rm_of(testing, is, bits);
+  struct native_held memory = content != NULL ? *content : native_anything;
+  if (content != NULL && contents_is_static(is, bits))
+    memory.memory = (struct native_memory){bits, 0, address_of(is)};
   if (content != NULL)
-    return *content;
-  struct native_held memory = native_anything;
+    return memory;
   if (is->mode == 3 || is->is_slot || is->other_segment || (bits != 32 && bits != 64))
     return memory;
   if (is->is_relative) {
-    int64_t end = (int64_t)(uintptr_t)(is->code + is->length);
-    memory.memory = (struct native_memory){bits, 0, end + is->at};
+    memory.memory = (struct native_memory){bits, 0, address_of(is)};
   } else if (!is->is_far && !is->has_index) {
     const struct native_held *base = &testing->contents[is->base];
     memory.by = base->by;
@@ -127,9 +144,18 @@ static void set_all(struct native_testing *testing, uint32_t first) {
     testing->contents[i] = native_anything;
 }
 
+static uint32_t count_statics(const struct native_testing *testing) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < testing->nslots; i++)
+    count += testing->slots[i].base == NATIVE_STATIC;
+  return count;
+}
+
 static void set_rm(struct native_testing *testing, const struct native_operands *is,
                    struct native_held to, uint32_t bits) {
   struct native_held *content = rm_of(testing, is, bits);
+  if (content == NULL && contents_is_static(is, bits) && count_statics(testing) < STATICS_MAX)
+    content = find_slot(testing, NATIVE_STATIC, address_of(is), true);
   if (content == NULL && is->mode == 3)
     /* ah and the like. The analyzer takes that for no `testing` at all:
      * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */

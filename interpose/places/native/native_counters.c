@@ -214,6 +214,12 @@ static bool find_limit_in_memory(const struct search *search, struct native_memo
   return native_stays(search, memory.base - 1);
 }
 
+/* A word that is always the same one's. */
+static bool counters_is_static(const struct search *search, uint32_t variable) {
+  return variable >= NATIVE_REGISTERS &&
+         search->testing->slots[variable - NATIVE_REGISTERS].base == NATIVE_STATIC;
+}
+
 /* What the counter is compared with. False: it does not stay as it is, or is not known. */
 static bool find_limit(const struct search *search, const struct native_held *of,
                        struct native_counter *counter) {
@@ -223,7 +229,8 @@ static bool find_limit(const struct search *search, const struct native_held *of
     counter->limit = NATIVE_LIMIT_NUMBER;
     return true;
   }
-  if (is_variable && native_stays(search, of->like - 1)) {
+  if (is_variable &&
+      (native_stays(search, of->like - 1) || counters_is_static(search, of->like - 1))) {
     counter->limit = NATIVE_LIMIT_VARIABLE;
     counter->limit_in = variable_of(search, of->like - 1);
     return true;

@@ -9,12 +9,14 @@
 
 #define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
 
-/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads. */
+/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads. Or
+ * a word of the object, whose address that is. */
 struct native_variable {
   bool is_slot;
-  uint8_t reg; /* the processor's number */
-  int32_t at;
+  uint8_t reg; /* the processor's number; NATIVE_STATIC: of the object */
+  int64_t at;
 };
+#define NATIVE_STATIC 16u
 
 /* What a counter is compared with. */
 enum native_limit {

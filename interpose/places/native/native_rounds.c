@@ -14,6 +14,10 @@ static bool find_variable(const struct native_frame *frame,
     *found = registers->of[variable->reg];
     return found->is_known;
   }
+  if (variable->reg == NATIVE_STATIC) { /* the program's, which is always there: no plug-in's */
+    *found = (struct native_register){.at = (uintptr_t)variable->at, .is_known = true};
+    return frame->module.is_executable;
+  }
   uintptr_t base = registers->of[NUMBER_FRAME].value;
   struct frame_rule rule;
   if (variable->reg == NUMBER_FRAME && !registers->of[NUMBER_FRAME].is_known)
@@ -64,8 +68,9 @@ bool native_loop_find(const struct native_frame *frame, const struct native_fram
   loop->counter = counted.counter;
   loop->counter.sides = NULL;
   loop->is_past = counted.is_past;
-  /* What lies below has been saved by our own functions. */
-  loop->at = variable.at < entry->sp ? 0 : variable.at;
+  /* What lies below on the stack has been saved by our own functions. */
+  bool is_static = counted.counter.variable.reg == NATIVE_STATIC;
+  loop->at = !is_static && variable.at < entry->sp ? 0 : variable.at;
   loop->is_readable =
       loop->at != 0 || counted.counter.variable.reg == NUMBER_FRAME || entry->has_kept;
   return true;

@@ -31,11 +31,13 @@ struct native_caller {
 };
 
 /* Where a function that keeps a frame has saved its caller's frame pointer, from its CFA; 0: not
- * the same in all functions. */
+ * the same in all functions. And where any function's return address lies. */
 #ifdef __x86_64__
 #define NATIVE_POINTER_AT (-16)
+#define NATIVE_RETURN_AT (-8)
 #else
 #define NATIVE_POINTER_AT 0
+#define NATIVE_RETURN_AT 0 /* where counters are not known */
 #endif
 
 #define NATIVE_NO_POINTER INT32_MIN
@@ -132,6 +134,7 @@ enum native_where {
   NATIVE_IN_R13,
   NATIVE_IN_R14,
   NATIVE_IN_R15,
+  NATIVE_IN_PROGRAM, /* counter_at bytes from what the call returns to */
 };
 
 /* Whether the site's loop is in the round in which the thread last took note of it. thread: its number, in the upper half; has_frame: the
@@ -166,6 +169,11 @@ native_site_is_in_round(const struct native_site *site, uintptr_t cfa, uint64_t 
     break;
   case NATIVE_IN_R15:
     __asm__ volatile("mov %%r15d, %k0" : "=r"(value));
+    break;
+  case NATIVE_IN_PROGRAM:
+    value = *(const uint32_t *)(native_word(cfa + (uintptr_t)NATIVE_RETURN_AT) +
+                                (uintptr_t)(intptr_t)atomic_load_explicit(&site->counter_at,
+                                                                          memory_order_relaxed));
     break;
   default:
     return false;

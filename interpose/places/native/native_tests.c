@@ -23,6 +23,8 @@ static void begin_block(struct native_testing *testing, uint32_t block) {
                                ? (struct native_held){.by = UINT64_C(1) << i, .like = i + 1}
                            : entry != NULL ? entry[i]
                                            : native_anything;
+  for (uint32_t i = 0; i < testing->nslots; i++)
+    testing->contents[NATIVE_REGISTERS + i].by_more = testing->slots[i].base == NATIVE_STATIC;
   testing->flags = native_anything;
   testing->compared.bits = testing->decides.bits = 0;
   testing->pushed = 0;
@@ -58,7 +60,6 @@ static bool find_all(struct native_testing *testing, const struct native_code *c
   struct native_cursor cursor;
   uint32_t block = FLOW_ANYWHERE;
   bool failed, ends = false;
-  testing->nslots = 0;
   for (bool more = native_first(code, &cursor, &failed); more;
        more = native_next(code, &cursor, &failed)) {
     if (block_at[cursor.position] != block) {
@@ -164,8 +165,10 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
   testing.exits = exits;
   bool found = values != NULL && exits != NULL && entries != NULL && has != NULL &&
                find_all(&testing, code, block_at, values);
-  if (found && testing.is_unbalanced) /* once more, without what rsp leads to */
+  if (found && testing.is_unbalanced) { /* once more, without what rsp leads to */
+    testing.nslots = 0;
     found = find_all(&testing, code, block_at, values);
+  }
   if (found) { /* and with what is known of it, what blocks begin with */
     find_entries(graph, exits, entries, has);
     testing.entries = entries;
