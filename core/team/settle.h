@@ -44,6 +44,7 @@ struct claimed {
   bool again;    /* ... and did so once more */
   bool shared;   /* all ranks have issued it, and who claims it comes from its place */
   bool by_root;  /* it is claimed by its root alone */
+  bool by_ways;  /* all ranks have issued it, but not all from its place */
   bool alike;    /* all ranks count the rounds of the outermost loop alike (team_counts_rounds) */
   bool even;     /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
   /* Of a unit that the agreed sequence has not had: so many nodes of the way to its place are those of a place
@@ -79,10 +80,15 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
  * Places alone do not tell: ranks may come to one collective by branches of their own. Loops do, and
  * what always follows what; if all ranks are known to have one of the two places in their programs, or one rank has
  * both: as long as nothing has been shadowed who stands at one must come to the other, or have been there.
+ * Not a broadcast that its root claims, while the others claim one from it to which they come by ways of their own, not by
+ * the root's: a root that waits in a broadcast is the one who sends, as long as nothing has been shadowed.
  * Not a collective of one function that two branches call (place_are_one_call). Not two loops that do the same, in two branches of one condition, to
  * which ranks have come in one round of the loop around them: nothing has been shadowed so far, and
  * each has issued a point of each round as often as the other. They meet as without nccl-join. */
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
+
+/* Whether one is a broadcast that its root claims, and the other what comes from it: see above. Of equal signatures. */
+bool settle_is_sent(const struct claimed *a, const struct claimed *b);
 
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);

@@ -28,10 +28,14 @@ static bool are_of_one_rank(const struct claimed *a, const struct claimed *b) {
                             : place_is_certain(a->place, b->place);
 }
 
+bool settle_is_sent(const struct claimed *a, const struct claimed *b) {
+  return a->even && b->even && ((a->by_root && b->by_ways) || (b->by_root && a->by_ways));
+}
+
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash)
     return settle_is_out_of_step(a, b);
-  if (a->place == NULL || b->place == NULL)
+  if (a->place == NULL || b->place == NULL || settle_is_sent(a, b))
     return false;
   if ((a->apart && b->expected) || (b->apart && a->expected))
     return true;
@@ -66,6 +70,8 @@ static bool ends_loop_of_all(const struct claimed *x, const struct claimed *y) {
 /* Whether it is seen that the two are two points of the program: all ranks come to both, or to the end of a loop, or
  * whoever stands at the later one has been at the other. */
 static bool are_known_apart(const struct claimed *a, const struct claimed *b) {
+  if (a->by_ways || b->by_ways) /* where others stand is not seen */
+    return false;
   return (a->common && b->common) || ends_loop_of_all(a, b) || ends_loop_of_all(b, a) ||
          (settle_is_stood_at(a) && settle_is_stood_at(b) &&
           place_has_been_passed(a->place, b->place));

@@ -214,9 +214,21 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
   return apart != 0;
 }
 
+bool team_comes_by_ways(const struct known_place *known) {
+  return known->shared && !known->common;
+}
+
+/* Whether this rank may be the root that sends what others expect: settle_is_sent. */
+static bool may_send(const struct team *team, const struct known_place *known) {
+  return known != NULL && team_comes_by_ways(known) && (team->claim.flags & CLAIM_ROOT) &&
+         team->shadows_total == 0;
+}
+
 bool team_expects_another(struct team *team) {
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
-  if (expected == NULL || team->claim.hash == 0 || expected->hash == team->claim.hash)
+  if (expected == NULL || team->claim.hash == 0 || expected->hash == team->claim.hash ||
+      may_send(team, team_known_place(
+                         team, unit_place((struct unit){expected->members, expected->nmembers}))))
     return false;
   struct unit unit = {expected->members, expected->nmembers};
   return unit_may_have_place(unit) && unit_signature(unit) == team->claim.signature &&
@@ -225,9 +237,11 @@ bool team_expects_another(struct team *team) {
 
 /* What this rank claims. */
 static struct claimed own_claim(struct team *team) {
-  const struct known_place *claimed = team_known_place(team, team->claim.place.id);
-  return team_at(claimed == NULL ? &team->claim.place : &claimed->place, team->claim.hash,
-                 claimed != NULL && claimed->common);
+  const struct known_place *known = team_known_place(team, team->claim.place.id);
+  struct claimed own = team_at(known == NULL ? &team->claim.place : &known->place, team->claim.hash,
+                               known != NULL && known->common);
+  own.by_ways = known != NULL && team_comes_by_ways(known);
+  return own;
 }
 
 /* Whether it is doubtful that two places are two ways to one unit, to which all ranks have come. */
@@ -311,6 +325,7 @@ static void add_even(struct team *team, struct claimed *own, struct claimed *oth
       !is_even(team, flags))
     return;
   own->even = other->even = true;
+  own->by_root = (team->claim.flags & CLAIM_ROOT) != 0;
   if (place_is_twin(own->place))
     own->clocks = team_clocks(team, own->place, true);
   if (place_is_twin(other->place))
@@ -323,6 +338,7 @@ bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32
       unit_signature(unit) != team->claim.signature)
     return false;
   struct claimed own = own_claim(team), other = team_at(&known->place, hash, known->common);
+  other.by_ways = team_comes_by_ways(known);
   add_even(team, &own, &other, flags);
   /* Who commits it does so from the place, mostly. */
   own.any = team->claim.flags;
@@ -348,10 +364,14 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed other = team_at(place, hash, known != NULL && known->common);
   other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
+  other.by_ways = known != NULL && team_comes_by_ways(known);
+  other.by_root =
+      (flags & ENTRY_ALL) && !(flags & ENTRY_EXPECTED) && unit.members->root != ROOT_NONE;
   add_even(team, &own, &other, flags);
   /* Of what nobody was asked for each rank decides by what it knows itself. */
   return settle_is_same(&own, &other) &&
-         (!(flags & ENTRY_EXPECTED) || !comes_to_it_elsewhere(team, known, hash));
+         (!(flags & ENTRY_EXPECTED) || settle_is_sent(&own, &other) ||
+          !comes_to_it_elsewhere(team, known, hash));
 }
 
 bool team_asks_for_ends(const struct team *team, const struct known_place *to) {

@@ -158,6 +158,30 @@ Test(last_batch, of_equal_lengths_it_meets_all) {
   run_free(result);
 }
 
+/* ---- a leader and workers ---- */
+
+/* All ranks make the same collectives, each in a way of its own: the leader sends from several points what the workers
+ * receive at one. */
+Test(commands, of_a_root_meet_those_who_wait_for_them) {
+  run_needs_python();
+  static const int epochs[][3] = {{3, 2, 2}, {1, 5, 1}, {1, 1, 0}};
+  for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
+    char options[32], expected[1024] = "", *at = expected;
+    sprintf(options, "%d,%d,%d", epochs[i][0], epochs[i][1], epochs[i][2]);
+    struct run *result = run_script("commands", options, 0);
+    cr_assert(!result->timed_out && result->status == 0, "%s\n%s", options, result->errors);
+    for (int epoch = 0; epoch < 3; epoch++) {
+      for (int batch = 0; batch < epochs[i][epoch]; batch++)
+        at += sprintf(at, "train 3\n");
+      at += sprintf(at, "evaluate 3\n");
+    }
+    check_lines(result, 0, expected);
+    sprintf(at, "stop 3\n");
+    check_lines(result, 1, expected);
+    run_free(result);
+  }
+}
+
 /* ---- epochs with nothing between them ---- */
 
 /* Of each epoch the batches of both ranks, and whether a sum of both ends it; ends with batches below 0. */

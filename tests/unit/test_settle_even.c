@@ -39,6 +39,27 @@ Test(settle_even, who_stands_in_front_may_have_come_by_what_others_come_to_in_th
   cr_assert_not(is_unanimous(), "who is in front comes to it, too");
 }
 
+/* The root sends from several points what others receive at one, which has the name of the first of them. */
+Test(settle_even, a_root_in_a_broadcast_sends_to_those_who_come_there_by_ways_of_their_own) {
+  struct claimed sends = at(&behind, false), receives = at(&in_loop, false);
+  behind.nodes[2].flags |= PLACE_ALWAYS;
+  receives.any = 0;
+  claim(sends, receives, true);
+  cr_assert_not(is_unanimous());
+  sends.by_root = true;
+  claim(sends, receives, true);
+  cr_assert_not(is_unanimous(), "all may come from the root's place");
+  receives.by_ways = true;
+  claim(sends, receives, true);
+  cr_assert(is_unanimous());
+  claim(sends, receives, false);
+  cr_assert_not(is_unanimous(), "the program is uneven");
+  sends.by_root = false;
+  claim(sends, receives, true);
+  cr_assert_not(is_unanimous(), "it is no broadcast, or others claim it, too");
+  cr_assert(settle_may_be_one(&settle.units[0], &settle.units[1]), "but that is told");
+}
+
 /* if (...) sum(); for (...) step(); and step has it behind a condition, for its errors say. */
 Test(settle_even, what_a_function_does_that_is_called_there_is_what_it_is_called_for) {
   in_loop.nodes[in_loop.nnodes++] = (struct place_node){.id = 20};

@@ -63,6 +63,13 @@ class Collectives:
         self.issue_all_reduce(len(values))
         return self.read(len(values))
 
+    def broadcast(self, values):
+        """Rank 0's."""
+        self.write(values)
+        memory, count = self.memory, ctypes.c_size_t(len(values))
+        check(self.nccl.ncclBroadcast(memory, memory, count, FLOAT32, 0, self.comm, None))
+        return self.read(len(values))
+
     def all_gather(self, values):
         """In place: this rank's part lies where all others look for it."""
         self.write([0.0] * RANK * len(values) + values)
