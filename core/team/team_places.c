@@ -226,13 +226,13 @@ static bool may_send(const struct team *team, const struct known_place *known) {
 
 bool team_expects_another(struct team *team) {
   const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
-  if (expected == NULL || team->claim.hash == 0 || expected->hash == team->claim.hash ||
-      may_send(team, team_known_place(
-                         team, unit_place((struct unit){expected->members, expected->nmembers}))))
+  if (expected == NULL || team->claim.hash == 0 || expected->hash == team->claim.hash)
     return false;
   struct unit unit = {expected->members, expected->nmembers};
-  return unit_may_have_place(unit) && unit_signature(unit) == team->claim.signature &&
-         comes_to_it_elsewhere(team, team_known_place(team, unit_place(unit)), expected->hash);
+  if (!unit_may_have_place(unit) || unit_signature(unit) != team->claim.signature)
+    return false;
+  const struct known_place *known = team_known_place(team, unit_place(unit));
+  return !may_send(team, known) && comes_to_it_elsewhere(team, known, expected->hash);
 }
 
 /* What this rank claims. */

@@ -164,12 +164,13 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
+/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways of their own. */
+bool team_comes_by_ways(const struct known_place *known);
+
 /* The loops around a place whose rounds all ranks count: all are known to come to a point of each
  * round. So ranks that stand there and at another place in such a loop do so in the same round of it.
  * For ranks that have shadowed nothing (even) that loop is one of them in which they have been last, if
  * they have not been in the inner ones around the place. */
-/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways of their own. */
-bool team_comes_by_ways(const struct known_place *known);
 place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even);
 
 /* Of one that is not: whether it may be all the same (settle_may_be_one). */

@@ -52,6 +52,7 @@ static const struct expectation of_c[] = {
     {"shifting", "1:0 2:1 3:1 4:0 2=3 2<4 1<4"},
     {"jumping_out", "1:0 2:0 4:0 !1<4 1^4 2|4"},
     {"dividing", "6:0 1c0 2c0 3c0 4f0 5f0"},
+    {"sharing", "3:1 1u0 2u0"},
     {"failing", "1:1 2:0"},
     {"branching", "1b0 2b0"},
     {"following", "1t0 2t0"},

@@ -144,6 +144,19 @@ static void set_all(struct native_testing *testing, uint32_t first) {
     testing->contents[i] = native_anything;
 }
 
+/* Others may write to words of the object: a called function, or who has their addresses. */
+static void doubt_statics(struct native_testing *testing) {
+  for (uint32_t i = 0; i < testing->nslots; i++) {
+    struct native_held *content = &testing->contents[NATIVE_REGISTERS + i];
+    if (testing->slots[i].base != NATIVE_STATIC)
+      continue;
+    if (content->like == NATIVE_REGISTERS + i + 1)
+      content->by_more = true;
+    else
+      *content = native_anything;
+  }
+}
+
 static uint32_t count_statics(const struct native_testing *testing) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < testing->nslots; i++)
@@ -162,9 +175,10 @@ static void set_rm(struct native_testing *testing, const struct native_operands 
     testing->contents[is->rm - 4] = native_anything;
   else if (content == NULL && is->is_slot)
     set_all(testing, NATIVE_REGISTERS);
-  else if (content == NULL)
+  else if (content == NULL) {
     testing->calls = true; /* may be the frame, where others know that */
-  else
+    doubt_statics(testing);
+  } else
     *content = to;
 }
 /* ---- instructions ---- */
@@ -253,6 +267,7 @@ static void contents_call(struct native_testing *testing) {
   testing->contents[RAX].is_result = true;
   set_flags(testing, native_anything);
   testing->calls = true;
+  doubt_statics(testing);
 }
 
 static struct native_held loaded_address(struct native_testing *testing,

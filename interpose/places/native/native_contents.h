@@ -43,8 +43,8 @@ struct native_comparison {
 struct native_testing {
   struct native_frame_use use;
   struct {
-    uint32_t
-        base; /* NATIVE_STATIC: a word of the object that the function writes to; others may do so, too */
+    /* NATIVE_STATIC: a word of the object that the function writes to. Others may do so, too. */
+    uint32_t base;
     int64_t at;
   } slots[NATIVE_TESTED_SLOTS]; /* those met so far, of all blocks */
   uint32_t nslots;

@@ -1,5 +1,6 @@
 /* What the outermost loops of a function count, in x86-64's code: a register that calls keep, a word of the frame, or a word of the
- * object (a variable that is static), to which each round adds the same number once, and which a condition that ends the loop compares with something that stays as it is.
+ * object (a static variable), to which each round adds the same number once, and which a condition that ends the loop compares
+ * with something that stays as it is.
  *
  * A place does not say how often its rank has gone round a loop (core/place/place_rounds.h); this does.
  */

@@ -15,8 +15,8 @@ struct native_loop {
   bool is_past;                  /* native_code_counted */
   uint64_t limit;                /* as it was when the loop was found */
   uint64_t value;                /* of the counter, likewise */
-  uintptr_t
-      at; /* where that lies, on the stack or in the program; 0: in a register, as the call is made */
+  /* Where that lies, on the stack or in the program; 0: in a register, as the call is made. */
+  uintptr_t at;
   bool is_readable; /* native_loop_value knows where it is */
 };
 

@@ -388,6 +388,20 @@ EXPORTED void dividing(int rows, int columns) {
   places_choice(1);
 }
 
+__attribute__((visibility("hidden"))) int places_word;
+
+/* A variable of the program, which the function called in between may set. */
+EXPORTED void sharing(int rows, int columns) {
+  for (int i = 0; i < rows; i++) {
+    places_word = columns;
+    SITE(3);
+    if (places_word == columns)
+      SITE(1);
+    else
+      SITE(2);
+  }
+}
+
 /* Conditions in a loop that change from round to round, or do not. */
 EXPORTED void conditions(int rows, int columns) {
   int i = 0, state = 0, limit = CHOICE(30), flag;
