@@ -128,6 +128,13 @@ struct result run(const char *format, ...) {
   return wait_for(start_shell(command));
 }
 
+struct result run_until_warned(const char *command) {
+  struct result result = run("%s", command);
+  for (int times = 1; result.err_size == 0 && times < 100; times++)
+    result = run("%s", command);
+  return result;
+}
+
 void wait_for_lines(const char *file, int lines) {
   static char bytes[OUTPUT_MAX + 1];
   double limit = now() + 50;
