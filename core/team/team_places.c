@@ -215,13 +215,12 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
 }
 
 bool team_comes_by_ways(const struct known_place *known) {
-  return known->shared && !known->common;
+  return known != NULL && known->shared && !known->common;
 }
 
 /* Whether this rank may be the root that sends what others expect: settle_is_sent. */
 static bool may_send(const struct team *team, const struct known_place *known) {
-  return known != NULL && team_comes_by_ways(known) && (team->claim.flags & CLAIM_ROOT) &&
-         team->shadows_total == 0;
+  return team_comes_by_ways(known) && (team->claim.flags & CLAIM_ROOT) && team->shadows_total == 0;
 }
 
 bool team_expects_another(struct team *team) {
@@ -240,7 +239,7 @@ static struct claimed own_claim(struct team *team) {
   const struct known_place *known = team_known_place(team, team->claim.place.id);
   struct claimed own = team_at(known == NULL ? &team->claim.place : &known->place, team->claim.hash,
                                known != NULL && known->common);
-  own.by_ways = known != NULL && team_comes_by_ways(known);
+  own.by_ways = team_comes_by_ways(known);
   return own;
 }
 
@@ -364,7 +363,7 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   struct claimed other = team_at(place, hash, known != NULL && known->common);
   other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
-  other.by_ways = known != NULL && team_comes_by_ways(known);
+  other.by_ways = team_comes_by_ways(known);
   other.by_root =
       (flags & ENTRY_ALL) && !(flags & ENTRY_EXPECTED) && unit.members->root != ROOT_NONE;
   add_even(team, &own, &other, flags);

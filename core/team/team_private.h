@@ -164,7 +164,8 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
-/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways of their own. */
+/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways of their own.
+ * NULL: not known. */
 bool team_comes_by_ways(const struct known_place *known);
 
 /* The loops around a place whose rounds all ranks count: all are known to come to a point of each

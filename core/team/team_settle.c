@@ -174,7 +174,7 @@ static bool add_knowledge(struct team *team) {
     unit->common = known != NULL && known->common;
     unit->again = known != NULL && known->again;
     unit->shared = known != NULL && known->shared && (unit->all & CLAIM_OWN_PLACE);
-    unit->by_ways = known != NULL && team_comes_by_ways(known);
+    unit->by_ways = team_comes_by_ways(known);
     unit->by_root = unit->claimants == 1 && (unit->any & CLAIM_ROOT);
     unit->even = (settle->all & CLAIM_EVEN) != 0;
     if (known != NULL)

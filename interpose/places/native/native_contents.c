@@ -110,15 +110,12 @@ static struct native_held get_rm(struct native_testing *testing, const struct na
                                  uint32_t bits) {
   const struct native_held *content = rm_of(testing, is, bits);
   struct native_held memory = content != NULL ? *content : native_anything;
-  if (content != NULL && contents_is_static(is, bits))
+  if (contents_is_static(is, bits))
     memory.memory = (struct native_memory){bits, 0, address_of(is)};
-  if (content != NULL)
+  if (content != NULL || is->mode == 3 || is->is_slot || is->other_segment ||
+      (bits != 32 && bits != 64))
     return memory;
-  if (is->mode == 3 || is->is_slot || is->other_segment || (bits != 32 && bits != 64))
-    return memory;
-  if (is->is_relative) {
-    memory.memory = (struct native_memory){bits, 0, address_of(is)};
-  } else if (!is->is_far && !is->has_index) {
+  if (!is->is_far && !is->has_index) {
     const struct native_held *base = &testing->contents[is->base];
     memory.by = base->by;
     if (base->like != 0)
