@@ -46,7 +46,7 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
   case PLACE_ALTERNATIVE:
     return false;
   case PLACE_SEQUENTIAL:
-    return a->common || b->common;
+    return a->common || b->common || (settle_is_stood_at(a) && settle_is_stood_at(b));
   case PLACE_OUTSIDE:
   case PLACE_LOOPS:
     return (a->common || b->common || are_of_one_rank(a, b)) && !are_in_one_round(a, b);
@@ -74,6 +74,7 @@ static bool are_known_apart(const struct claimed *a, const struct claimed *b) {
     return false;
   return (a->common && b->common) || ends_loop_of_all(a, b) || ends_loop_of_all(b, a) ||
          (settle_is_stood_at(a) && settle_is_stood_at(b) &&
+          place_relate(a->place, b->place) != PLACE_SEQUENTIAL &&
           place_has_been_passed(a->place, b->place));
 }
 

@@ -364,6 +364,9 @@ bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t f
   other.apart = (flags & ENTRY_APART) && team_is_said_apart(team, hash);
   other.expected = expected != NULL && expected->hash == hash;
   other.by_ways = team_comes_by_ways(known);
+  /* Where it is the same to all, it may have been committed from elsewhere. */
+  own.any = team->claim.flags;
+  other.any = flags & ENTRY_ALL ? 0 : CLAIM_OWN_PLACE;
   other.by_root =
       (flags & ENTRY_ALL) && !(flags & ENTRY_EXPECTED) && unit.members->root != ROOT_NONE;
   add_even(team, &own, &other, flags);

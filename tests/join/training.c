@@ -222,6 +222,24 @@ Test(training, a_loop_that_ends_as_it_did_before_is_not_gone_on_with_without_a_w
     }
 }
 
+/* Who has nothing left waits behind that for those who have, in the first epoch, too, which may be an even program's. */
+Test(training, a_remainder_behind_a_loop_is_not_what_follows_it) {
+  static const int iterations[][3] = {{5, 4, 4}, {4, 5, 5}, {3, 3, 2}, {1, 0, 2}};
+  struct run *result =
+      run(&(struct launch){.nranks = 3,
+                           .program = "loops",
+                           .options = "--mode remainder --iterations 5,4,4/4,5,5/3,3,2/1,0,2"});
+  assert_went_well(result);
+  cr_expect(run_says(result, "are taken for different points"), "%s", result->errors);
+  struct lines *lines = lines_create();
+  for (int epoch = 0; epoch < 4; epoch++)
+    for (int rank = 0; rank < 3; rank++)
+      lines_add(lines, rank, "epoch %d %d", epoch,
+                iterations[epoch][rank] / 2 + iterations[epoch][rank] % 2 + 1);
+  lines_add_left(lines, 3);
+  finish_run(result, lines);
+}
+
 /* Where a thread was started is not known: a loop of its own that looks like the training's may meet it. */
 Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
   struct run *result =

@@ -1,7 +1,8 @@
 /* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
  * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
  * its own; --mode once, training, in which rank 0 alone comes to another collective once; --mode alone, training, and a sum of all ranks
- * that those without data come to by a branch of their own; --mode metrics, training, and --metrics sums of all ranks. Compiled without optimisation by gcc: a compiler makes such loops of one,
+ * that those without data come to by a branch of their own; --mode metrics, training, and --metrics sums of all ranks; --mode remainder, a sum
+ * of two batches each, one of what is left, and one of all ranks. Compiled without optimisation by gcc: a compiler makes such loops of one,
  * too, and these are the program's own.
  *
  * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
@@ -21,9 +22,9 @@ static const char *mode = "counting", *iterations = "6,8,7/5,9,6/7,6,8";
 static int metrics = 3;
 
 static const struct option options[] = {
-    {"--mode", &mode, NULL, "counting, branches, threads, once, alone or metrics"},
+    {"--mode", &mode, NULL, "counting, branches, threads, once, alone, metrics or remainder"},
     {"--iterations", &iterations, NULL,
-     "per rank and epoch: 3,5,5 or 3,5/5,3; 3 and more, but for alone and metrics"},
+     "per rank and epoch: 3,5,5 or 3,5/5,3; 3 and more, but for alone, metrics and remainder"},
     {"--metrics", NULL, &metrics, "per epoch"},
     {0},
 };
@@ -153,6 +154,26 @@ static void with_metrics(int epoch, int n) {
   }
 }
 
+static void with_remainder(int epoch, int n) {
+  point = 1;
+  for (int i = 1; i < n; i += 2) {
+    sum();
+    count_right(epoch, i);
+  }
+  if (n % 2 != 0) {
+    double all = 0;
+    point = 2;
+    sum();
+    for (int rank = 0; rank < ranks.nranks; rank++)
+      if (schedule_iterations(iterations, epoch, rank) % 2 != 0)
+        all += (double)(1 << rank) + (double)point * (1 << RANKS_BITS);
+    right += met == all;
+  }
+  point = 3;
+  sum();
+  count_right_of_all();
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   options_read(argv, "Two loops whose collectives look alike.", options);
@@ -163,12 +184,13 @@ int main(int argc, char **argv) {
   for (int epoch = 0; epoch < schedule_epochs(iterations); epoch++) {
     int n = schedule_iterations(iterations, epoch, ranks.rank);
     right = 0;
-    (strcmp(mode, "branches") == 0  ? branches
-     : strcmp(mode, "threads") == 0 ? threads
-     : strcmp(mode, "once") == 0    ? once
-     : strcmp(mode, "alone") == 0   ? alone
-     : strcmp(mode, "metrics") == 0 ? with_metrics
-                                    : counting)(epoch, n);
+    (strcmp(mode, "branches") == 0    ? branches
+     : strcmp(mode, "threads") == 0   ? threads
+     : strcmp(mode, "once") == 0      ? once
+     : strcmp(mode, "alone") == 0     ? alone
+     : strcmp(mode, "metrics") == 0   ? with_metrics
+     : strcmp(mode, "remainder") == 0 ? with_remainder
+                                      : counting)(epoch, n);
     ranks_result(&ranks, "epoch %d %d", epoch, right);
   }
   return ranks_leave(&ranks, ENDING_FINALIZE);
