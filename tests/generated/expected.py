@@ -45,7 +45,7 @@ MET = ("all_to_alls", "begins_alike", "checkpoints", "constant", "early_stopping
 CLASSES = {
     "ends_in_else": TOLD, "ends_in_a_function": TOLD, "next_that_ends": TOLD, "states": TOLD, "last_batch": TOLD,
     "threaded_conditions": TOLD, "exceptions_that_end": TOLD,
-    "some_conditions": TOLD, "early_stop": TOLD, "recursion": TOLD, "hooks": TOLD, "loops_in_loops": TOLD,
+    "several_models": TOLD, "remainders": TOLD, "in_turn": TOLD, "phase_table": TOLD, "some_conditions": TOLD, "early_stop": TOLD, "recursion": TOLD, "hooks": TOLD, "loops_in_loops": TOLD,
     "rings": MESSAGES, "pipelines": MESSAGES,
     # Ranks that share a tensor parallel group have different numbers of iterations.
     "grid_by_rank": dict(wrong=None, silent=None),
@@ -63,7 +63,7 @@ def is_hidden(spec):
 def expectation(spec, today=False):
     """What holds for a program of this kind."""
     if spec["even"]:
-        return WAYS if spec["kind"] == "ways" else EVEN
+        return WAYS if spec["kind"] == "ways" or spec["class"] == "leader" else EVEN
     met = {"unmet": 0} if spec["class"] in MET and not is_hidden(spec) and not spec["empty_first"] else {}
     if today:
         return {**TODAY, **(CLASSES[spec["class"]] if CLASSES.get(spec["class"]) is MESSAGES else met)}

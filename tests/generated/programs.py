@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways|training] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -27,6 +27,7 @@ import python_source
 import scripts
 import shapes
 import shrink
+import trainings
 import verdict
 import ways
 
@@ -44,6 +45,13 @@ def make(kind, seed):
         of = OF_COMPILERS[kind]
         spec = shapes.make(kind, seed, of.CLASSES, lambda name: of.FORMS)
         spec["compiler"] = of.compiler(random.Random(f"compiler {seed}"))
+        return spec
+    if kind == "training":
+        language = trainings.language(seed)
+        spec = shapes.make(language, seed, trainings.CLASSES,
+                           lambda name: trainings.PYTHON_FORMS if language == "python" else trainings.FORMS)
+        if language == "c":
+            spec["compiler"] = trainings.compiler(random.Random(f"compiler {seed}"))
         return spec
     forms = c_source.FORMS if kind == "c" else python_source.FORMS
     of_scripts = scripts.C_SCRIPT_FORMS if kind == "c" else scripts.PYTHON_SCRIPT_FORMS
@@ -82,7 +90,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        if spec["kind"] in OF_COMPILERS:
+        if spec["kind"] in OF_COMPILERS or spec["class"] in trainings.CLASSES and spec["kind"] == "c":
             row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
                                        collections.Counter())
             row["programs"] += 1
@@ -148,7 +156,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--kind", choices=("c", "python", *OF_COMPILERS))
+    parser.add_argument("--kind", choices=("c", "python", "training", *OF_COMPILERS))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -17,6 +17,8 @@ class ScriptSource:
             return f"{tables[name]}{self.n}[{given[0]}][c.rank]"
         if name == "E":
             return str(self.spec["epochs"])
+        if name == "R":
+            return "c.rank"
         if name == "D":
             return f"c.draw({int(self.spec['own_data'])}, {', '.join(given)})"
         if name in ("V", "M"):

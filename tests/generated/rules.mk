@@ -1,6 +1,6 @@
 # Programs made at random, run on the loopback; README.md in this folder says how.
 #
-#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways] [SEED=N]     SEED: that one alone
+#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways|training] [SEED=N]     SEED: that one alone
 
 GENERATED_PARTS = $(addprefix $(BUILD)/tests/generated/,runner.o job.o rank.o)
 GENERATED_LIBRARY = $(BUILD)/generated/librank.so

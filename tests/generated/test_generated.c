@@ -53,6 +53,11 @@ Test(generated, even_c_programs_whose_ranks_come_to_the_same_in_other_ways) {
   check_programs("ways", 60);
 }
 
+/* Two models of one function, remainders, phases, a leader. */
+Test(generated, programs_that_train_in_other_ways) {
+  check_programs("training", 40);
+}
+
 static void check_seeds(const char *kind, const int *seeds, size_t count) {
   for (size_t i = 0; i < count; i++) {
     char options[64];
@@ -65,6 +70,11 @@ static void check_seeds(const char *kind, const int *seeds, size_t count) {
  * two branches one as a copy of the other, where a number was a register's in one of them. */
 Test(generated, c_programs_of_calls_that_are_no_copies) {
   check_seeds("c", (int[]){114546, 201426, 108514, 114850, 117202}, 5);
+}
+
+/* Two branches of one condition, which counted as copies of one call; at -O0 and -O1. */
+Test(generated, c_programs_of_two_models_in_two_branches) {
+  check_seeds("training", (int[]){1225, 725, 2265, 710}, 4);
 }
 
 /* Even ones, at -O3: of a loop with `if (epoch <= r) log();` in it the compiler makes two. */

@@ -9,7 +9,6 @@
 #include "interpose/places/native/native_twins.h"
 
 enum {
-  OWN_MAX = 8,      /* calls of the own way of one of two branches */
   SITES_MAX = 1024, /* calls of a function; of more nothing is found */
   STEPS_MAX = 64,   /* instructions from a call to the next branch or call */
   VISITS_MAX = 16,  /* blocks that begin there */
@@ -276,42 +275,28 @@ static enum before before_behind(struct copying *copying, const struct native_ca
              : BEFORE_COPY;
 }
 
-/* Calls of the own way of one of two branches. */
-struct own_way {
-  const struct native_call *sites[OWN_MAX];
-  uint32_t count;
-};
-
-/* Goes back over the calls of a block, from a position in it. own: takes those of the copy's own
- * way; NULL: the copy stands behind the original's loop. */
+/* Goes back over the calls of a block, from a position in it. */
 static enum before look_back(struct copying *copying, uint32_t block, size_t end,
-                             const struct native_call *original, struct own_way *own) {
+                             const struct native_call *original) {
   const struct native_call *last;
-  if (own != NULL && flow_rounds_leads(copying->rounds, block, block_of(copying, original)))
-    return BEFORE_BOTH;
   for (; (last = last_before(copying, block, end)) != NULL; end = last->position) {
-    enum before before = own == NULL ? before_behind(copying, last, original) : BEFORE_COPY;
+    enum before before = before_behind(copying, last, original);
     if (before != BEFORE_COPY)
       return before;
-    if (own == NULL)
-      continue;
-    if (own->count == OWN_MAX)
-      return BEFORE_NONE;
-    own->sites[own->count++] = last;
   }
   return block == 0 ? BEFORE_NONE : BEFORE_COPY;
 }
 
 /* Whether control comes to a copy, but for what is done on its own way, from where it leads to the
- * original in the same round. own: as of look_back. */
+ * original in the same round. */
 static bool comes_as(struct copying *copying, const struct native_call *copy,
-                     const struct native_call *original, struct own_way *own) {
+                     const struct native_call *original) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
   uint32_t block = block_of(copying, copy), depth = 0;
   size_t end = copy->position;
   memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
   for (;; block = copying->stack[--depth], end = SIZE_MAX) {
-    enum before before = look_back(copying, block, end, original, own);
+    enum before before = look_back(copying, block, end, original);
     if (before == BEFORE_NONE)
       return false;
     for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
@@ -338,28 +323,6 @@ static bool stands_behind(const struct copying *copying, const struct native_cal
          flow_rounds_leads_in(copying->rounds, inner, block_of(copying, site));
 }
 
-/* Whether one way has all that the other has, by function and arguments, and maybe more. */
-static bool has_all_of(const struct own_way *way, const struct own_way *other) {
-  for (uint32_t i = 0; i < other->count; i++) {
-    uint32_t at = 0;
-    while (at < way->count &&
-           (!native_passes_alike(&way->sites[at]->passed, &other->sites[i]->passed) ||
-            native_passes_otherwise(&way->sites[at]->passed, &other->sites[i]->passed)))
-      at++;
-    if (at == way->count)
-      return false;
-  }
-  return true;
-}
-
-/* Of two calls that are copies of each other the first one is the original. */
-static bool is_alternative(struct copying *copying, const struct native_call *site,
-                           const struct native_call *other) {
-  uint32_t a = block_of(copying, site), b = block_of(copying, other);
-  return other->position < site->position && loop_of(copying, site) == loop_of(copying, other) &&
-         !flow_rounds_leads(copying->rounds, a, b) && !flow_rounds_leads(copying->rounds, b, a);
-}
-
 static bool goes_on_as(struct copying *copying, const struct native_call *copy,
                        const struct native_call *site) {
   struct way left = {.goes_round = false}, right = {.goes_round = false};
@@ -376,18 +339,12 @@ static bool is_copy(struct copying *copying, const struct native_call *copy,
   if (copy->part != 0 || site->part != 0 || !native_passes_same(&copy->passed, &site->passed) ||
       (copying->work += PAIR_WORK) > WORK_MAX)
     return false;
-  struct own_way own = {.count = 0}, others = {.count = 0};
   struct native_calls calls = {copying->sites, copying->nsites, copying->block_at, copying->keeps};
   if (native_are_duplicates(copying->graph, &calls, copying->rounds,
                             (uint32_t)(copy - copying->sites), (uint32_t)(site - copying->sites)))
     return !native_passes_otherwise(&copy->passed, &site->passed);
-  if (stands_behind(copying, copy, site))
-    return comes_as(copying, copy, site, NULL) && goes_on_as(copying, copy, site);
-  return is_alternative(copying, copy, site) &&
-         !native_passes_otherwise(&copy->passed, &site->passed) &&
-         comes_as(copying, copy, site, &own) && comes_as(copying, site, copy, &others) &&
-         ((has_all_of(&own, &others) && goes_on_as(copying, copy, site)) ||
-          (has_all_of(&others, &own) && goes_on_as(copying, site, copy)));
+  return stands_behind(copying, copy, site) && comes_as(copying, copy, site) &&
+         goes_on_as(copying, copy, site);
 }
 
 static bool add_copy(struct native_graph *graph, const struct native_call *copy,

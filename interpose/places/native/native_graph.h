@@ -109,18 +109,16 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *   - both call the same function, by its address or through the same word of memory;
  *   - none of the arguments in registers differs, as far as they are numbers, addresses, or words
  *     of the frame, and one is known to be the same;
- *   - it stands behind the innermost loop of the original, and in all others; or both stand in the
- *     same loops, and neither leads to the other in a round of them: the original is the first; or
- *     their blocks are one, and the original's stands in the loop around the copy's (native_twins.h):
- *     then that is enough;
- *   - if it stands behind the loop, control comes to it, but for what is done on its own way, from
- *     calls that lead to the original in the same round; of two branches, one has all calls on its
- *     own way that the other has on its, with arguments that do not differ, nor are numbers in one and
- *     what a register has in the other;
+ *   - it stands behind the innermost loop of the original, and in all others; or their blocks are one, and
+ *     the original's stands in the loop around the copy's (native_twins.h): then that is enough;
+ *   - control comes to it, but for what is done on its own way, from calls that lead to the original in
+ *     the same round;
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
  *     loops around both. That both return tells nothing, nor does a way out of the original's loop, unless
  *     the loop counts what decides: errors have such ways.
+ * Of two branches of one condition neither is taken for a copy of the other: two calls of the source would be
+ * one place, and where ranks stand at both nothing would be told.
  *
  * Then it finds twins (native_twins.c): calls that may be copies of each other, while the same code
  * is made of a source in which they are two. Both are as above in function and arguments, and
