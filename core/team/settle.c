@@ -90,18 +90,18 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
 /* ---- rounds ---- */
 
 static enum place_pass compare_rounds(const struct settle *settle, const struct claimed *a,
-                                      const struct claimed *b) {
+                                      const struct claimed *b, bool alike) {
   uint32_t levels = settle->refused == 0 ? PLACE_LEVELS : settle->refused - 1;
   if (a->place == NULL || b->place == NULL)
     return PASS_UNKNOWN;
   return place_compare_rounds(a->place, place_rounds_only(a->rounds, levels), b->place,
-                              place_rounds_only(b->rounds, levels), a->alike && b->alike);
+                              place_rounds_only(b->rounds, levels), alike);
 }
 
 /* Above 0 if a goes before b as far as their rounds tell, and 0 if they do not. */
 static int order_by_rounds(const struct settle *settle, const struct claimed *a,
                            const struct claimed *b) {
-  enum place_pass pass = compare_rounds(settle, a, b);
+  enum place_pass pass = compare_rounds(settle, a, b, a->alike && b->alike);
   if (pass == PASS_BEFORE || pass == PASS_AFTER)
     return pass == PASS_BEFORE ? 1 : -1;
   if (pass == PASS_UNKNOWN || !place_is_ordered(a->place, b->place) ||
@@ -311,8 +311,17 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
          place_order(won->place, lost->place, NULL) <= 0;
 }
 
-static bool is_merged_in_doubt(const struct claimed *won, const struct claimed *lost) {
-  return settle_is_stood_at(won) && settle_is_stood_at(lost) && settle_is_doubtful(won, lost);
+/* Whether ranks that stand at two places say that they are in different rounds of the outermost loop, of as many. */
+static bool are_in_two_rounds(const struct settle *settle, const struct claimed *a,
+                              const struct claimed *b) {
+  enum place_pass pass = compare_rounds(settle, a, b, true);
+  return pass == PASS_BEFORE || pass == PASS_AFTER;
+}
+
+static bool is_merged_in_doubt(const struct settle *settle, const struct claimed *won,
+                               const struct claimed *lost) {
+  return settle_is_stood_at(won) && settle_is_stood_at(lost) && won->hash != lost->hash &&
+         (settle_is_doubtful(won, lost) || are_in_two_rounds(settle, won, lost));
 }
 
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {
@@ -322,7 +331,8 @@ bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *los
     if (i == winner || won->mark != 0 || lost->hash == 0 || lost->mark != 0 ||
         settle_is_out_of_step(won, lost))
       continue;
-    if (settle_is_same(won, lost) ? !is_merged_in_doubt(won, lost) : !is_unsure(settle, won, lost))
+    if (settle_is_same(won, lost) ? !is_merged_in_doubt(settle, won, lost)
+                                  : !is_unsure(settle, won, lost))
       continue;
     *loser = i;
     return true;

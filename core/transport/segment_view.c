@@ -39,8 +39,11 @@ static bool view_map(struct segment_map *map, const char *path, char *reason) {
     return false;
   }
   if (header.version != PLANE_VERSION) {
-    segment_explain(reason, "another nccl-join, with plane version %u, this one's is %u",
-                    header.version, PLANE_VERSION);
+    segment_explain(
+        reason,
+        "made by another version of nccl-join (plane version %u, this one's is %u): use "
+        "the one that the job runs with",
+        header.version, PLANE_VERSION);
     return false;
   }
   if (header.slots == 0 || header.slots > PLANE_RANKS_MAX ||

@@ -236,19 +236,6 @@ void report_sharded(const struct communicator *comm, uint64_t index, int root, i
       joined, (unsigned long long)index, root);
 }
 
-static void warn_of_skew(struct endpoint *end) {
-  uint32_t body = learner_body_length(end->team->learner);
-  uint64_t limit = join_settings()->skew_warn;
-  if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
-    return;
-  end->skew_warned = true;
-  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
-              "rank %u has been joined for more than %llu iterations: the ranks' inputs are very "
-              "uneven, and its "
-              "device only stands in (NCCL_JOIN_SKEW_WARN)",
-              end->team->plane->rank, (unsigned long long)limit);
-}
-
 /* The first shadow: this rank has joined. */
 void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
   if (end->shadows++ == 0) {
@@ -260,7 +247,7 @@ void report_shadow(struct endpoint *end, uint64_t index, struct unit unit) {
   report_joined(end, unit);
   report_guess(end, unit);
   report_event(end, TRACE_SHADOW, index, unit, (int)end->team->source);
-  warn_of_skew(end);
+  report_skew(end);
 }
 
 /* Whether anything of it is asked for is not known yet, so it may not have joined. */
@@ -324,12 +311,13 @@ void report_guess(const struct endpoint *end, struct unit won) {
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
         "rank %u%s waits at collective %llu for rank %u%s: %s of both look alike, but are "
-        "taken for different points of the program. If ranks come to one collective in both "
-        "ways, or a compiler has made two calls of one, that is wrong: set "
-        "NCCL_JOIN_PLACES=0 if ranks have equally many batches. If not, all is right; "
-        "nccl_join_leave where a loop ends says so",
+        "taken for different points of the program: rank %u counts as out of data. That is wrong "
+        "if ranks have equally many batches, and come to one collective in both ways (or a "
+        "compiler has made two calls of one): then each sums alone from here on, and "
+        "NCCL_JOIN_PLACES=0 leaves the program alone; not where a rank may ever run out of data. "
+        "nccl_join_leave where a loop ends says which it is",
         guess->other, other, index, guess->rank, place,
-        report_describe((struct unit){&guess->member, 1}, theirs));
+        report_describe((struct unit){&guess->member, 1}, theirs), guess->other);
   else if (guess->kind == GUESS_BEHIND || guess->kind == GUESS_BESIDE)
     log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
                 "rank %u has left a loop, and sends or receives%s, while rank %u goes on in it%s. "

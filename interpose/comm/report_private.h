@@ -27,4 +27,7 @@ void report_mixed(const struct endpoint *end, const struct team_guess *guess, bo
 const char *report_end_of(const struct endpoint *end, uint32_t rank, bool entered,
                           char how[REPORT_HOW]);
 
+/* Told once: this rank has been joined for more iterations than NCCL_JOIN_SKEW_WARN says. */
+void report_skew(struct endpoint *end);
+
 #endif

@@ -67,6 +67,26 @@ const char *report_count(const struct endpoint *end, uint32_t rank, uint64_t col
   return text;
 }
 
+void report_skew(struct endpoint *end) {
+  uint32_t body = learner_body_length(end->team->learner);
+  uint64_t limit = join_settings()->skew_warn;
+  if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
+    return;
+  char waits_in[DESCRIPTION] = "", at[PLACE_TEXT_MAX + 8] = "";
+  const struct team *team = end->team;
+  if (team->claim.open && team->claim.unit.nmembers > 0) {
+    report_describe(team->claim.unit, waits_in);
+    report_at(team->claim.own_place.text, at);
+  }
+  end->skew_warned = true;
+  log_line_of(
+      endpoint_subject(end), LOG_LEVEL_WARN,
+      "rank %u has been joined for more than %llu iterations%s%s%s: the ranks' inputs are very "
+      "uneven, and its device only stands in (NCCL_JOIN_SKEW_WARN)",
+      team->plane->rank, (unsigned long long)limit, waits_in[0] != '\0' ? ", parked in " : "",
+      waits_in, at);
+}
+
 /* ---- how one has ended ---- */
 
 static const char *signal_name(int number) {

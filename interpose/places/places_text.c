@@ -43,8 +43,8 @@ static const char *base_name(const char *path) {
   return slash != NULL ? slash + 1 : path;
 }
 
-/* Frames that are named. */
-#define FRAMES_NAMED 3u
+/* Frames that are named: as many as messages have room for. */
+enum { FRAMES_LEAST = 3, FRAMES_MOST = 6 };
 
 /* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: the last byte of the call, for which
  * addr2line gives the call's line. What it returns to may be of another one. */
@@ -59,36 +59,45 @@ static int describe_frame(const struct native_frame *frame, char *text, size_t s
   return snprintf(text, size, "+%#lx", (unsigned long)(call - (uintptr_t)at.dli_fbase));
 }
 
-/* The caller, and who calls it; of more than FRAMES_NAMED the outermost ones, as what lies between
- * are often functions that all calls go through. */
-static size_t frames_named(const struct native_stack *stack,
-                           const struct native_frame *named[FRAMES_NAMED]) {
-  size_t count = 0;
-  for (; count < stack->ninner && count < FRAMES_NAMED; count++)
-    named[count] = &stack->inner[count];
-  for (size_t i = 1; i < FRAMES_NAMED && stack->nouter > FRAMES_NAMED; i++)
-    named[i] = &stack->outer[stack->nouter - FRAMES_NAMED + i];
-  return count;
+/* The caller, and who calls it; of more frames than `most` the outermost ones, as what lies between
+ * are often functions that all calls go through. Whether some are left out. */
+static bool frames_named(const struct native_stack *stack, size_t most,
+                         const struct native_frame *named[FRAMES_MOST], size_t *count) {
+  bool cut = stack->nouter > most;
+  *count = cut ? most : stack->nouter;
+  named[0] = &stack->inner[0];
+  for (size_t i = 1; i < *count; i++)
+    named[i] = &stack->outer[stack->nouter - *count + i];
+  return cut;
 }
 
 /* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward;
- * "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". */
-static void describe_frames(const struct native_stack *stack, bool in_loop, char *text,
-                            size_t size) {
+ * "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". How long it is. */
+static size_t describe_named(const struct native_stack *stack, size_t most, bool in_loop,
+                             char *text, size_t size) {
   Dl_info at;
-  const struct native_frame *named[FRAMES_NAMED];
-  size_t length = 0, count = frames_named(stack, named);
+  const struct native_frame *named[FRAMES_MOST];
+  size_t length = 0, count;
+  bool cut = frames_named(stack, most, named, &count);
   for (size_t i = 0; i < count && length < size; i++) {
-    bool is_cut = i == 1 && stack->nouter > FRAMES_NAMED;
     length += (size_t)snprintf(text + length, size - length, "%s%s", i == 0 ? "" : " < ",
-                               is_cut ? "... < " : "");
+                               cut && i == 1 ? "... < " : "");
     if (length < size)
       length += (size_t)describe_frame(named[i], text + length, size - length);
   }
   bool known = dladdr((const void *)(named[0]->pc - 1), &at) != 0;
   if (length < size)
-    snprintf(text + length, size - length, " (%s)%s", known ? base_name(at.dli_fname) : "no object",
-             in_loop ? ", in a loop" : "");
+    length += (size_t)snprintf(text + length, size - length, " (%s)%s",
+                               known ? base_name(at.dli_fname) : "no object",
+                               in_loop ? ", in a loop" : "");
+  return length;
+}
+
+static void describe_frames(const struct native_stack *stack, bool in_loop, char *text,
+                            size_t size) {
+  size_t most = FRAMES_MOST;
+  while (describe_named(stack, most, in_loop, text, size) >= PLACE_TEXT_MAX && most > FRAMES_LEAST)
+    most--;
 }
 
 static void places_text_describe(const struct place *place, const struct native_stack *stack,

@@ -106,7 +106,7 @@ Test(places, that_are_described, .timeout = 300) {
       "  sed 's/[a-z_+]*0x[0-9a-f]*/N/g'; done",
       0,
       "call loop call call loop call call loop call N < N < N (standing-gcc-O2), in a loop\n"
-      "N < ... < N < N (standing-gcc-O2), in a loop\n"
+      "N < ... < N < N < N < N < N (standing-gcc-O2), in a loop\n"
       "an unknown place\n"
       "loop call train.py:41 in the loop of train.py:38\n"
       "train.py:41 in the loop of train.py:38\n"
@@ -120,11 +120,15 @@ Test(places, in_a_message_are_what_addr2line_takes, .timeout = 300) {
       "cd $W/standing; for how in O0 O2; do"
       "  numbers=$(./standing-gcc-$how description | sed -n 's/ (.*//; s/+//g; s/< [.]*//g; 2p');"
       "  addr2line -e standing-gcc-$how $numbers | sed 's/ (.*//; s/:/ /' | "
-      "  while read -r file line; do sed -n \"${line}s/^ *//p\" \"$file\"; done; done",
+      "  while read -r file line; do sed -n \"${line}s/^ *//p\" \"$file\"; done | uniq; done",
       0,
-      "uint32_t id = stand();\nputs(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
+      "uint32_t id = stand();\n"
+      "uint32_t id = depth == 0 ? describe_here(place) : describe_behind(depth - 1, place);\n"
+      "puts(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
       "words[word].act();\n"
-      "uint32_t id = stand();\nputs(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
+      "uint32_t id = stand();\n"
+      "uint32_t id = depth == 0 ? describe_here(place) : describe_behind(depth - 1, place);\n"
+      "puts(stand_text(describe_behind(5, &place), text, sizeof(text)));\n"
       "words[word].act();\n");
 }
 

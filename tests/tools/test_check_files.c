@@ -1,4 +1,5 @@
-/* What nccl-join check reads: files that are damaged, and the dynamic linker's cache. */
+/* What nccl-join check reads: files that are damaged, the dynamic linker's cache, and a
+ * sanitizer's library. */
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <limits.h>
@@ -10,6 +11,8 @@
 
 #include "tests/tools/workbench.h"
 #include "tools/check/search.h"
+
+enum { YES, NO };
 
 TestSuite(check_files, .init = sandbox_make, .fini = sandbox_remove, .timeout = 300);
 
@@ -164,4 +167,13 @@ Test(check_files, libraries_of_the_dynamic_linkers_cache_are_found) {
   cr_expect_not(is_found("libnccl-of-the-test.so.2 " KIND ") => %s-gone"));
   cr_expect_not(is_found("libnccl-of-the-test.so " KIND ") => %s"));
   cr_expect_not(is_found("not-libnccl-of-the-test.so.2 " KIND ") => %s"));
+}
+
+Test(check_files, a_sanitizer_that_wants_to_be_first_is_in_the_way_unless_it_is_told_not_to) {
+  build_nccl("nccl", "2.28.9");
+  build("user", "-fsanitize=address -o program -Lnccl -lnccl -Wl,-rpath,'$ORIGIN/nccl'");
+  expect_answer("", "./program", NO, "\"kind\":\"sanitizer\",\"harmless\":false");
+  expect_answer("ASAN_OPTIONS=verify_asan_link_order=0", "./program", YES, "\"remarks\":[]");
+  struct result result = run_until_warned("nccl-join run ./program");
+  cr_expect(strstr(result.err, "set ASAN_OPTIONS=verify_asan_link_order=0\n"), "%s", result.err);
 }

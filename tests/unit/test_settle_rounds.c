@@ -192,3 +192,21 @@ Test(settle_rounds, a_round_waits_for_nobody_whose_loop_does_not_say_its_rounds)
     cr_assert_not(is_guess());
   }
 }
+
+/* Epochs of two phases in turn, the loops of which look alike: a rank without data in the first epoch is in the second. */
+Test(settle_rounds, to_take_one_for_another_in_another_epoch_of_as_many_is_a_guess) {
+  for (uint32_t epoch = 1; epoch <= 2; epoch++) {
+    begin();
+    struct place places[] = {in_loop, meter};
+    for (uint32_t i = 0; i < 2; i++) {
+      places[i].nodes[2].flags &= ~(uint16_t)PLACE_ALWAYS;
+      add((struct claimed){.hash = i == 0 ? A : B,
+                           .signature = C,
+                           .place = &places[i],
+                           .rounds = in(&places[i], i == 0 ? 1 : epoch, 1),
+                           .any = CLAIM_OWN_PLACE});
+    }
+    cr_assert(is_unanimous());
+    cr_assert_eq(is_guess(), epoch == 2);
+  }
+}

@@ -129,6 +129,7 @@ static void judge(struct answer *answer, struct question *question, struct image
   }
   remark_dropped(answer, command);
   remark_program(answer, program);
+  remark_sanitizer(answer, &question->closure);
   if (question->circumstances->driver)
     remark_driver(answer, &question->search);
 }

@@ -160,6 +160,23 @@ void remark_program(struct answer *answer, const struct image *program) {
            "dynamic linker drops LD_PRELOAD, also for what it starts");
 }
 
+/* AddressSanitizer of gcc, a library, wants to be the first that is loaded. That of clang is part of the program. */
+void remark_sanitizer(struct answer *answer, const struct closure *closure) {
+  const char *options = getenv("ASAN_OPTIONS");
+  if (options != NULL && strstr(options, "verify_asan_link_order=0") != NULL)
+    return;
+  for (size_t i = 0; i < closure->count; i++) {
+    const struct image *image = closure->images[i];
+    if (image->role == ROLE_PRELOAD || strncmp(base_name(image->path), "libasan.so", 10) != 0)
+      continue;
+    answer->seen = SEEN_NO;
+    remark(answer, "sanitizer", REMARK_WRONG, "set ASAN_OPTIONS=verify_asan_link_order=0",
+           "it is built with AddressSanitizer, which ends a program that has anything preloaded "
+           "in front of it");
+    return;
+  }
+}
+
 void remark_driver(struct answer *answer, const struct search *search) {
   char path[PATH_MAX];
   if (answer->nways == 0 || access("/proc/driver/nvidia", F_OK) == 0 ||

@@ -20,6 +20,9 @@ void remark_auditors(struct answer *answer, struct closure *closure);
 /* Programs that cannot be preloaded into. The image is the program's, or the interpreter's. */
 void remark_program(struct answer *answer, const struct image *program);
 
+/* A program that ends at once with anything preloaded, if ASAN_OPTIONS do not allow it. */
+void remark_sanitizer(struct answer *answer, const struct closure *closure);
+
 /* A program that calls NCCL, on a machine without a GPU. */
 void remark_driver(struct answer *answer, const struct search *search);
 
