@@ -318,10 +318,24 @@ static bool are_in_two_rounds(const struct settle *settle, const struct claimed 
   return pass == PASS_BEFORE || pass == PASS_AFTER;
 }
 
+/* Whether ranks stand at a third place that is one with the unit or with the winner, and not with both, although these count as
+ * one. */
+static bool is_one_of_two(const struct settle *settle, const struct claimed *won,
+                          const struct claimed *unit) {
+  for (uint32_t i = 0; i < settle->nunits; i++) {
+    const struct claimed *third = &settle->units[i];
+    if (third->mark == 0 && third->hash != unit->hash && third->hash != won->hash &&
+        settle_is_stood_at(third) && settle_is_same(unit, third) != settle_is_same(won, third))
+      return true;
+  }
+  return false;
+}
+
 static bool is_merged_in_doubt(const struct settle *settle, const struct claimed *won,
                                const struct claimed *lost) {
   return settle_is_stood_at(won) && settle_is_stood_at(lost) && won->hash != lost->hash &&
-         (settle_is_doubtful(won, lost) || are_in_two_rounds(settle, won, lost));
+         (settle_is_doubtful(won, lost) || are_in_two_rounds(settle, won, lost) ||
+          is_one_of_two(settle, won, lost));
 }
 
 bool settle_is_guess(const struct settle *settle, uint32_t winner, uint32_t *loser) {

@@ -400,6 +400,19 @@ Test(settle_places, a_loop_goes_before_what_is_after_it_also_if_not_all_come_the
   cr_assert_eq(winner()->hash, B);
 }
 
+/* if (rank == 0) for (...) a(); else for (...) { if (some) b(); c(); }: a() looks like both. */
+Test(settle_places, to_be_one_with_either_of_two_that_are_apart_is_a_guess) {
+  also_in_loop.nodes[3].since = 3;
+  for (uint32_t units = 2; units <= 3; units++) {
+    begin();
+    add_at(A, C, &in_evaluation, false);
+    add_at(B, C, &in_loop, false);
+    if (units == 3)
+      add_at(C, C, &also_in_loop, false);
+    cr_assert_eq(is_guess(), units == 3);
+  }
+}
+
 Test(settle_places, of_a_hidden_place_nothing_is_told) {
   for (uint32_t hidden = A; hidden <= B; hidden++) {
     begin();
