@@ -112,7 +112,7 @@ Test(real, found_by_many_threads_without_a_race) {
   struct outcome outcome = workshop_run(
       "s=$(gcc -print-file-name=libtsan.so); test -e \"$s\" || exit 77;"
       "i=$(sed -n 's/^\\(NCCL\\|CUDA13\\)_INCLUDE = /-isystem /p' .deps/paths.mk);"
-      "t='gcc -w -O1 -g1 -D_GNU_SOURCE -fsanitize=thread -I.';"
+      "t='gcc -w -O0 -g1 -D_GNU_SOURCE -fsanitize=thread -I.';"
       "$t $i -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -o $W/racing.so "
       "-Wl,--version-script=$W/exports.map $(cat tests/interpose/parts/double.sources) &&"
       "$t $i -o $W/racing tests/interpose/parts/crowd.c -L$W/fake -l:libnccl.so.2 "
