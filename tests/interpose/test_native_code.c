@@ -32,6 +32,7 @@ struct expectation {
 static const struct expectation of_c[] = {
     {"nested", "1:0 2:1 3:2 4:1 5:0 1^5 1<5 1^3 2<4 2^4 2=4 2^3 2<5 3<4"},
     {"guarded", "1:0 2:1 3:0 1<2 2<3 1^2 2^3"},
+    {"in_a_row", "1:1 2:1 3:0 1<3 2<3"},
     {"asking", "1:1! 2:1 3:0 4:0 1<4 2<4 1^2 2^4 3^1"},
     {"checked", "1:0 2:1 4:1 3:0 1^2"},
     {"accumulating", "2:1! 3:0"},

@@ -191,7 +191,7 @@ Test(doctor, a_small_dev_shm_is_told) {
   result = run("unshare -m sh -c 'mount -t tmpfs t /dev/shm; touch /dev/shm/nccl-join-$(id -u)-x; "
                "nccl-join doctor'");
   expect_in(result.out,
-            "1 communicators are being made by running jobs, or were left by killed ones");
+            "1 communicator is being made by a running job, or was left by a killed one");
 }
 
 /* Lines of a terminal end between words; a pipe's are whole. */

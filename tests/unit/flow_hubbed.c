@@ -1,4 +1,4 @@
-/* Hubs of cycles with several entries, by their definition (flow_analyse in flow.h). See
+/* Hubs of cycles with several entries, and tests that lead to one of them, by their definition (flow_analyse in flow.h). See
  * flow_truth.h. */
 #include "tests/unit/flow_truth.h"
 
@@ -170,12 +170,68 @@ static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   return as->graph.nblocks > before.graph.nblocks;
 }
 
+/* Where a block's two ordinary edges lead past what only leads on, and their numbers; false: it has others. */
+static bool decides_between(const struct known *known, uint32_t block, uint32_t ends[2],
+                            uint32_t numbers[2]) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < known->program->graph.nedges; i++) {
+    const struct flow_edge *edge = &known->program->edges[i];
+    if (edge->from != block)
+      continue;
+    if (edge->exceptional || count == 2)
+      return false;
+    uint32_t to = edge->to;
+    for (int step = 0; step < STEPS_MAX && is_between(known, to); step++)
+      to = (uint32_t)__builtin_ctzll(known->next[to]);
+    numbers[count] = i;
+    ends[count++] = to;
+  }
+  return count == 2 && !known->program->blocks[block].returns && (known->reached & BIT(block));
+}
+
+/* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else, leads to
+ * that. Returns whether there was any. */
+static bool share_tests(struct graph_program *as) {
+  struct graph_program before;
+  struct known known;
+  blocks_t shared = 0;
+  memcpy(&before, as, sizeof before);
+  before.graph.blocks = before.blocks;
+  before.graph.edges = before.edges;
+  know(&known, &before);
+  for (uint32_t test = 0; test < before.graph.nblocks; test++) {
+    uint32_t ends[2], numbers[2], others[2];
+    if (!(known.entries & BIT(test)) || (shared & BIT(test)) || before.blocks[test].sites != 0 ||
+        !decides_between(&known, test, ends, numbers))
+      continue;
+    blocks_t entries = known.entries & known.cycle[test];
+    if (((entries & BIT(ends[0])) != 0) == ((entries & BIT(ends[1])) != 0))
+      continue;
+    for (uint32_t block = 0; block < before.graph.nblocks; block++) {
+      if ((known.cycle[test] & BIT(block)) || (shared & BIT(block)) ||
+          !decides_between(&known, block, others, numbers) ||
+          (BIT(others[0]) | BIT(others[1])) != (BIT(ends[0]) | BIT(ends[1])) ||
+          others[0] == others[1])
+        continue;
+      as->edges[numbers[0]].to = test;
+      as->edges[numbers[1]].from = UINT32_MAX;
+      shared |= BIT(block);
+    }
+  }
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < as->graph.nedges; i++)
+    if (as->edges[i].from != UINT32_MAX)
+      as->edges[kept++] = as->edges[i];
+  as->graph.nedges = kept;
+  return shared != 0;
+}
+
 void truth_add_hubs(const struct graph_program *program, struct graph_program *as) {
   uint32_t nhubs = 0;
   memcpy(as, program, sizeof *as);
   as->graph.blocks = as->blocks;
   as->graph.edges = as->edges;
   for (int turn = 0; turn < TURNS_MAX; turn++)
-    if (!add_hubs(as, &nhubs))
+    if (!share_tests(as) && !add_hubs(as, &nhubs))
       break;
 }

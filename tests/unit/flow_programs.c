@@ -301,9 +301,24 @@ void graph_random_program(struct graph_program *program, uint64_t *state) {
   }
 }
 
+/* A cycle that a test of its own, and one in front of it, lead to and past. */
+static void add_test_twice(struct graph_program *program, uint64_t *state, uint32_t nblocks) {
+  uint32_t test = nblocks, front = nblocks + 1, body = (uint32_t)trace_random(state, nblocks),
+           behind = (uint32_t)trace_random(state, nblocks);
+  needs_block(program, front);
+  add_edge(program, (uint32_t)trace_random(state, nblocks), test, false);
+  add_edge(program, (uint32_t)trace_random(state, nblocks), front, false);
+  for (uint32_t block = test; block <= front; block++) {
+    add_edge(program, block, body, false);
+    add_edge(program, block, behind, false);
+  }
+  add_edge(program, body, test, false);
+  program->blocks[test].sites = (uint16_t)trace_random(state, 2);
+}
+
 void graph_random_edges(struct graph_program *program, uint64_t *state) {
   start(program);
-  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_ANY_MAX - 2);
+  uint32_t nblocks = 2 + (uint32_t)trace_random(state, GRAPH_ANY_MAX - 4);
   uint32_t nedges = (uint32_t)trace_random(state, 3 * nblocks);
   needs_block(program, nblocks - 1);
   for (uint32_t i = 0; i < nedges; i++)
@@ -311,4 +326,6 @@ void graph_random_edges(struct graph_program *program, uint64_t *state) {
              (uint32_t)trace_random(state, nblocks), trace_random(state, 8) == 0);
   for (uint32_t block = 0; block < nblocks; block++)
     program->blocks[block].returns = trace_random(state, 8) == 0;
+  if (trace_random(state, 4) == 0)
+    add_test_twice(program, state, nblocks);
 }

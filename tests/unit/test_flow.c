@@ -280,6 +280,19 @@ Test(flow, a_cycle_with_two_entries_is_no_loop_and_has_no_order) {
   cr_assert_eq(node(0, 0).flags & PLACE_ORDERED, PLACE_ORDERED);
 }
 
+/* gcc's for (...) { 2 } while (x) { 4 } 6, where 3 tests x if the first loop has had a round, and 5 if not, and in each round. */
+Test(flow, a_loop_behind_another_has_one_head_though_its_test_is_made_twice) {
+  analyse("0>1 0>5 1>2 2>2 2>3 3>4 3>6 4>5 5>4 5>6 6. 1*0 3*0 5*0");
+  cr_assert_eq(depth(2), 1);
+  cr_assert_eq(depth(4), 1);
+  cr_assert_eq(depth(6), 0);
+  cr_assert_neq(node(2, 0).id, node(4, 0).id);
+  cr_assert(is_followed(2, 6));
+  cr_assert(is_followed(4, 6));
+  cr_assert(comes_through(0, 6));
+  cr_assert_eq(node(4, 1).flags & PLACE_ALWAYS, PLACE_ALWAYS);
+}
+
 /* gcc's for (...) { for (; n > 0;) { 2 } 3 }: 0 is the guard, 1 and 4 test n. */
 Test(flow, a_loop_that_begins_with_a_loop_has_one_head) {
   analyse("0>1 0>5 1>2 1>3 2>2 2>3 3>4 3>5 4>2 4>3 5. 1*0 4*0");

@@ -76,7 +76,7 @@ static void look_at_libc(struct findings *findings, const struct places *places)
     finding(findings, HEALTH_WRONG, "glibc", "build nccl-join on this machine, or on an older one",
             "%s here; %s needs %s", here, by, needed);
   else
-    finding(findings, HEALTH_GOOD, "glibc", NULL, "%s here; %s is needed", here,
+    finding(findings, HEALTH_GOOD, "glibc", NULL, "%s here; this build needs %s", here,
             *needed != '\0' ? needed : "any");
 }
 

@@ -78,11 +78,14 @@ void look_at_memory(struct findings *findings) {
     finding(findings, HEALTH_GOOD, folder, NULL,
             "%llu of %llu MiB are free; a communicator of %u ranks takes %llu KiB", left / MIB,
             total / MIB, RANKS, needed / 1024);
-  if (count_left() > 0)
+  uint32_t nleft = count_left();
+  if (nleft > 0)
     finding(findings, HEALTH_NOTE, folder,
             "if no job of yours is running: rm /dev/shm/nccl-join-$(id -u)-*",
-            "%u communicators are being made by running jobs, or were left by killed ones",
-            count_left());
+            nleft == 1
+                ? "%u communicator is being made by a running job, or was left by a killed one"
+                : "%u communicators are being made by running jobs, or were left by killed ones",
+            nleft);
 }
 
 void look_at_kernel(struct findings *findings) {

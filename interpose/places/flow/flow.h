@@ -102,6 +102,11 @@ struct flow;
  * hubs before it. Sixteen such cycles within each other get hubs, in functions of half the limits
  * above.
  *
+ * Nor is a cycle of several entries left where one of them is its test: a block without sites that decides between
+ * another entry and a way out. A block in front of the cycle that decides between the same two leads to the
+ * test. `for (...) x(); while (c) y();` is compiled so that c is tested behind x as well, and from there control enters
+ * the second loop behind its test.
+ *
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
  * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such
  * tests are blocks with two ways, the same for all of them past blocks that only lead on (heads of

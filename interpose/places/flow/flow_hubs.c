@@ -29,13 +29,14 @@ struct hubs {
   uint32_t *from;       /* where its only edge comes from; FLOW_NONE: there are more */
   uint32_t *entry;      /* one that control goes to behind it, in its cycle; FLOW_NONE */
   uint32_t *to_hub;     /* its edge to the hub that is made; FLOW_NONE */
+  uint32_t *ahead[2];   /* its edges, if it has two, and both are ordinary; FLOW_NONE */
   uint32_t *stack;
   bool *is_entry;
   bool *decides;   /* it decides between entries of its cycle, which it goes back to */
   bool *is_tested; /* of a cycle: some block of it does */
 };
 
-enum { WORD_ARRAYS = 10, BOOL_ARRAYS = 3 };
+enum { WORD_ARRAYS = 12, BOOL_ARRAYS = 3 };
 
 static bool hubs_allocate(struct hubs *hubs) {
   size_t n = hubs->graph->nblocks, nedges = (size_t)hubs->graph->nedges + 1;
@@ -44,9 +45,9 @@ static bool hubs_allocate(struct hubs *hubs) {
   hubs->is_entry = calloc(BOOL_ARRAYS * n, sizeof *hubs->is_entry);
   if (hubs->forward == NULL || hubs->cycle == NULL || hubs->is_entry == NULL)
     return false;
-  uint32_t **arrays[] = {&hubs->first,  &hubs->next,  &hubs->edges_to,
-                         &hubs->way,    &hubs->from,  &hubs->entry,
-                         &hubs->to_hub, &hubs->stack, &hubs->edges_next};
+  uint32_t **arrays[] = {&hubs->first,    &hubs->next,     &hubs->edges_to,  &hubs->way,
+                         &hubs->from,     &hubs->entry,    &hubs->to_hub,    &hubs->stack,
+                         &hubs->ahead[0], &hubs->ahead[1], &hubs->edges_next};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     *arrays[i] = hubs->cycle + (i + 1) * n;
   hubs->decides = hubs->is_entry + n;
@@ -199,6 +200,79 @@ static void hubs_find_tests(struct hubs *hubs) {
   }
 }
 
+/* ---- Tests that a compiler has made two of ---- */
+
+/* From behind what is no block with two ordinary edges nothing is ahead. */
+static void hubs_find_ahead(struct hubs *hubs) {
+  const struct flow_graph *graph = hubs->graph;
+  uint32_t *count = hubs->stack;
+  for (uint32_t block = 0; block < graph->nblocks; block++)
+    count[block] = 0;
+  for (uint32_t i = 0; i < graph->nedges; i++) {
+    uint32_t from = graph->edges[i].from;
+    bool is_more = graph->edges[i].exceptional || count[from] == 2;
+    count[from] = is_more ? 3 : count[from] + 1;
+    if (count[from] <= 2)
+      hubs->ahead[count[from] - 1][from] = i;
+  }
+  for (uint32_t block = 0; block < graph->nblocks; block++)
+    if (count[block] != 2 || graph->blocks[block].returns || !hubs_is_reached(hubs, block))
+      hubs->ahead[0][block] = FLOW_NONE;
+}
+
+/* Where an edge leads past what only leads on. */
+static uint32_t hubs_end_of(const struct hubs *hubs, uint32_t edge) {
+  uint32_t to = hubs->graph->edges[edge].to;
+  for (int i = 0; i < STEPS_MAX && hubs_is_between(hubs, to); i++)
+    to = hubs->graph->edges[hubs->way[to]].to;
+  return to;
+}
+
+/* Whether an entry of a cycle does nothing but to decide whether the cycle goes on. */
+static bool hubs_is_test(const struct hubs *hubs, uint32_t block) {
+  if (!hubs->is_entry[block] || hubs->graph->blocks[block].sites != 0 ||
+      hubs->ahead[0][block] == FLOW_NONE)
+    return false;
+  uint32_t one = hubs_end_of(hubs, hubs->ahead[0][block]),
+           other = hubs_end_of(hubs, hubs->ahead[1][block]);
+  return (hubs->cycle[one] == hubs->cycle[block] && hubs->is_entry[one]) !=
+         (hubs->cycle[other] == hubs->cycle[block] && hubs->is_entry[other]);
+}
+
+/* Whether what stands in front of a cycle decides between the same two as the cycle's test. */
+static bool hubs_decides_as(const struct hubs *hubs, uint32_t block, uint32_t test) {
+  if (hubs->cycle[block] == hubs->cycle[test] || hubs->ahead[0][block] == FLOW_NONE)
+    return false;
+  uint32_t ends[2][2];
+  for (int way = 0; way < 2; way++) {
+    ends[0][way] = hubs_end_of(hubs, hubs->ahead[way][block]);
+    ends[1][way] = hubs_end_of(hubs, hubs->ahead[way][test]);
+  }
+  return (ends[0][0] == ends[1][0] && ends[0][1] == ends[1][1]) ||
+         (ends[0][0] == ends[1][1] && ends[0][1] == ends[1][0]);
+}
+
+/* Lets all that decides as a cycle's test does lead to the test: of `while (x) ...` behind something else a compiler
+ * makes a test of its own (gcc -O2), so that control enters the cycle behind the test, and at it. Returns whether
+ * there are any. */
+static bool hubs_share_tests(struct hubs *hubs, struct flow_copy *made) {
+  bool shared = false;
+  hubs_find_ahead(hubs);
+  for (uint32_t test = 0; test < hubs->graph->nblocks; test++) {
+    if (!hubs_is_test(hubs, test))
+      continue;
+    for (uint32_t block = 0; block < hubs->graph->nblocks; block++) {
+      if (!hubs_decides_as(hubs, block, test))
+        continue;
+      made->edges[hubs->ahead[0][block]].to = test;
+      made->edges[hubs->ahead[1][block]].from = FLOW_NONE;
+      hubs->ahead[0][block] = FLOW_NONE;
+      shared = true;
+    }
+  }
+  return shared;
+}
+
 /* ---- Hubs ---- */
 
 /* Whether an edge to an entry of a cycle goes to its hub. */
@@ -257,6 +331,11 @@ static bool hubs_make(struct hubs *hubs, struct flow_copy *made, uint32_t nwritt
   hubs_list_cycles(hubs);
   hubs_find_entries(hubs);
   hubs_find_ways(hubs);
+  *more = hubs_share_tests(hubs, made);
+  if (*more) {
+    flow_copy_tidy(made);
+    return true;
+  }
   hubs_find_tests(hubs);
   for (uint32_t block = 0; block < before; block++)
     hubs->to_hub[block] = FLOW_NONE;

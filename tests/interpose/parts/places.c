@@ -18,6 +18,18 @@ EXPORTED void guarded(int rows, int columns) {
   places_choice(1);
 }
 
+/* Behind another loop it may do so twice, and control enters the loop behind its test as well (gcc -O2). */
+EXPORTED void in_a_row(int rows, int columns) {
+  for (int i = 0; i < rows; i++)
+    SITE(1);
+  while (columns) {
+    columns--;
+    SITE(2);
+  }
+  SITE(3);
+  places_choice(1);
+}
+
 EXPORTED int asked(int number, int left) {
   if (places_call != 0)
     places_call(number, __builtin_return_address(0));
