@@ -47,16 +47,18 @@ static const char *base_name(const char *path) {
 enum { FRAMES_LEAST = 3, FRAMES_MOST = 6 };
 
 /* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: the last byte of the call, for which
- * addr2line gives the call's line. What it returns to may be of another one. */
-static int describe_frame(const struct native_frame *frame, char *text, size_t size) {
+ * addr2line gives the call's line. What it returns to may be of another one.
+ * With its object, if that is another one than the innermost frame's, which is named for all. */
+static int describe_frame(const struct native_frame *frame, const void *innermost, char *text,
+                          size_t size) {
   Dl_info at;
   uintptr_t call = frame->pc - 1;
   if (dladdr((const void *)call, &at) == 0)
     return snprintf(text, size, "%#lx", (unsigned long)call);
-  if (at.dli_sname != NULL)
-    return snprintf(text, size, "%s+%#lx", at.dli_sname,
-                    (unsigned long)(call - (uintptr_t)at.dli_saddr));
-  return snprintf(text, size, "+%#lx", (unsigned long)(call - (uintptr_t)at.dli_fbase));
+  bool named = at.dli_sname != NULL, other = at.dli_fbase != innermost;
+  return snprintf(text, size, "%s+%#lx%s%s%s", named ? at.dli_sname : "",
+                  (unsigned long)(call - (uintptr_t)(named ? at.dli_saddr : at.dli_fbase)),
+                  other ? " (" : "", other ? base_name(at.dli_fname) : "", other ? ")" : "");
 }
 
 /* The caller, and who calls it; of more frames than `most` the outermost ones, as what lies between
@@ -71,7 +73,7 @@ static bool frames_named(const struct native_stack *stack, size_t most,
   return cut;
 }
 
-/* "step+0x41 < train_epoch+0x90 (train), in a loop": from the innermost frame outward;
+/* "step+0x41 < visit+0x12 (plugin.so) < train_epoch+0x90 (train), in a loop": from the innermost frame outward;
  * "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". How long it is. */
 static size_t describe_named(const struct native_stack *stack, size_t most, bool in_loop,
                              char *text, size_t size) {
@@ -79,13 +81,14 @@ static size_t describe_named(const struct native_stack *stack, size_t most, bool
   const struct native_frame *named[FRAMES_MOST];
   size_t length = 0, count;
   bool cut = frames_named(stack, most, named, &count);
+  bool known = dladdr((const void *)(named[0]->pc - 1), &at) != 0;
   for (size_t i = 0; i < count && length < size; i++) {
     length += (size_t)snprintf(text + length, size - length, "%s%s", i == 0 ? "" : " < ",
                                cut && i == 1 ? "... < " : "");
     if (length < size)
-      length += (size_t)describe_frame(named[i], text + length, size - length);
+      length += (size_t)describe_frame(named[i], known ? at.dli_fbase : NULL, text + length,
+                                       size - length);
   }
-  bool known = dladdr((const void *)(named[0]->pc - 1), &at) != 0;
   if (length < size)
     length += (size_t)snprintf(text + length, size - length, " (%s)%s",
                                known ? base_name(at.dli_fname) : "no object",

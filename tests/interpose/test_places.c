@@ -102,15 +102,17 @@ Test(places, that_are_described, .timeout = 300) {
   build();
   workshop_expect(
       "cd $W/standing; for with in A=1 'DOUBLE_PYTHON=7 DOUBLE_CONTAINED=1'; do"
-      "  env $with ./standing-gcc-O2 description | grep -v ^description | "
+      "  env FILE=./libcall.so $with ./standing-gcc-O2 description | grep -v ^description | "
       "  sed 's/[a-z_+]*0x[0-9a-f]*/N/g'; done",
       0,
       "call loop call call loop call call loop call N < N < N (standing-gcc-O2), in a loop\n"
       "N < ... < N < N < N < N < N (standing-gcc-O2), in a loop\n"
       "an unknown place\n"
+      "N < N (libcall.so) < N < N < N (standing-gcc-O2), in a loop\n"
       "loop call train.py:41 in the loop of train.py:38\n"
       "train.py:41 in the loop of train.py:38\n"
-      "an unknown place\n");
+      "an unknown place\n"
+      "train.py:41 in the loop of train.py:38\n");
 }
 
 /* By the numbers that a message has, addr2line finds the lines of the calls. */

@@ -192,13 +192,12 @@ void stand_in_garbage(void) {}
 /* ---- objects ---- */
 
 /* FILE: a library with a function `call`, which calls back. */
-static uint32_t by_library(bool keep) {
+static uint32_t by_library(uint32_t (*function)(void)) {
   void *library = dlopen(getenv("FILE"), RTLD_NOW);
   expect(library != NULL, "the library");
   uint32_t (*call)(uint32_t(*)(void)) = (uint32_t(*)(uint32_t(*)(void)))dlsym(library, "call");
-  uint32_t id = call(stand);
-  if (!keep)
-    dlclose(library);
+  uint32_t id = call(function);
+  dlclose(library);
   return id;
 }
 
@@ -206,7 +205,7 @@ void stand_in_closed(void) {
   for (int i = 0; i < times(3); i++) {
     unsigned long before = stand_searches();
     stand_opening();
-    second_id = by_library(false);
+    second_id = by_library(stand);
     expect(stand_searches() > before, "looked for again");
     expect(is_first(i) || first_id == second_id, "equal wherever it lies");
     first_id = second_id;
@@ -270,6 +269,12 @@ static NOINLINE uint32_t describe_behind(unsigned depth, struct place *place) {
   return id;
 }
 
+static struct place described;
+
+static uint32_t describe_back(void) {
+  return describe_here(&described);
+}
+
 void stand_in_description(void) {
   struct place place;
   char text[256];
@@ -282,6 +287,8 @@ void stand_in_description(void) {
   puts(stand_text(first_id, text, sizeof(text)));
   puts(stand_text(describe_behind(5, &place), text, sizeof(text)));
   puts(stand_text(12345, text, sizeof(text)));
+  if (getenv("FILE") != NULL)
+    puts(stand_text(by_library(describe_back), text, sizeof(text)));
 }
 
 static NOINLINE uint32_t describe_tail(struct place *place, uint32_t number) {
