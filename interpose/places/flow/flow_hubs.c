@@ -228,15 +228,29 @@ static uint32_t hubs_end_of(const struct hubs *hubs, uint32_t edge) {
   return to;
 }
 
-/* Whether an entry of a cycle does nothing but to decide whether the cycle goes on. */
-static bool hubs_is_test(const struct hubs *hubs, uint32_t block) {
+/* Of an entry of a cycle that does nothing but to decide whether the cycle goes on: the entry that it goes on
+ * with. FLOW_NONE: it is none such. */
+static uint32_t hubs_tested_entry(const struct hubs *hubs, uint32_t block) {
+  uint32_t found = FLOW_NONE, count = 0;
   if (!hubs->is_entry[block] || hubs->graph->blocks[block].sites != 0 ||
       hubs->ahead[0][block] == FLOW_NONE)
-    return false;
-  uint32_t one = hubs_end_of(hubs, hubs->ahead[0][block]),
-           other = hubs_end_of(hubs, hubs->ahead[1][block]);
-  return (hubs->cycle[one] == hubs->cycle[block] && hubs->is_entry[one]) !=
-         (hubs->cycle[other] == hubs->cycle[block] && hubs->is_entry[other]);
+    return FLOW_NONE;
+  for (int way = 0; way < 2; way++) {
+    uint32_t end = hubs_end_of(hubs, hubs->ahead[way][block]);
+    if (hubs->cycle[end] != hubs->cycle[block] || !hubs->is_entry[end])
+      continue;
+    found = end;
+    count++;
+  }
+  return count == 1 ? found : FLOW_NONE;
+}
+
+/* Where control comes from to what only leads on to an edge's end. */
+static uint32_t hubs_begin_of(const struct hubs *hubs, uint32_t edge) {
+  uint32_t from = hubs->graph->edges[edge].from;
+  for (int i = 0; i < STEPS_MAX && hubs_is_between(hubs, from); i++)
+    from = hubs->from[from];
+  return from;
 }
 
 /* Whether what stands in front of a cycle decides between the same two as the cycle's test. */
@@ -259,9 +273,11 @@ static bool hubs_share_tests(struct hubs *hubs, struct flow_copy *made) {
   bool shared = false;
   hubs_find_ahead(hubs);
   for (uint32_t test = 0; test < hubs->graph->nblocks; test++) {
-    if (!hubs_is_test(hubs, test))
+    uint32_t entry = hubs_tested_entry(hubs, test);
+    if (entry == FLOW_NONE)
       continue;
-    for (uint32_t block = 0; block < hubs->graph->nblocks; block++) {
+    for (uint32_t i = hubs->edges_to[entry]; i != FLOW_NONE; i = hubs->edges_next[i]) {
+      uint32_t block = hubs_begin_of(hubs, i);
       if (!hubs_decides_as(hubs, block, test))
         continue;
       made->edges[hubs->ahead[0][block]].to = test;
