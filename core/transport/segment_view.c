@@ -41,8 +41,7 @@ static bool view_map(struct segment_map *map, const char *path, char *reason) {
   if (header.version != PLANE_VERSION) {
     segment_explain(
         reason,
-        "made by another version of nccl-join (plane version %u, this one's is %u): use "
-        "the one that the job runs with",
+        "it runs with another version of nccl-join (plane version %u, this one's is %u): use that",
         header.version, PLANE_VERSION);
     return false;
   }

@@ -72,19 +72,19 @@ void report_skew(struct endpoint *end) {
   uint64_t limit = join_settings()->skew_warn;
   if (limit == 0 || end->skew_warned || end->team->shadows < limit * (body == 0 ? 1 : body))
     return;
-  char waits_in[DESCRIPTION] = "", at[PLACE_TEXT_MAX + 8] = "";
+  char text[DESCRIPTION], at[PLACE_TEXT_MAX + 8];
   const struct team *team = end->team;
-  if (team->claim.open && team->claim.unit.nmembers > 0) {
-    report_describe(team->claim.unit, waits_in);
-    report_at(team->claim.own_place.text, at);
-  }
+  const char *waits_in =
+      team->claim.open ? "the call by which it leaves" : "a call on another communicator";
+  if (team->claim.open && team->claim.unit.nmembers > 0)
+    waits_in = report_describe(team->claim.unit, text);
   end->skew_warned = true;
-  log_line_of(
-      endpoint_subject(end), LOG_LEVEL_WARN,
-      "rank %u has been joined for more than %llu iterations%s%s%s: the ranks' inputs are very "
-      "uneven, and its device only stands in (NCCL_JOIN_SKEW_WARN)",
-      team->plane->rank, (unsigned long long)limit, waits_in[0] != '\0' ? ", parked in " : "",
-      waits_in, at);
+  log_line_of(endpoint_subject(end), LOG_LEVEL_WARN,
+              "rank %u has been joined for more than %llu iterations, parked in %s%s: the ranks' "
+              "inputs are "
+              "very uneven, and its device only stands in (NCCL_JOIN_SKEW_WARN)",
+              team->plane->rank, (unsigned long long)limit, waits_in,
+              report_at(team->claim.open ? team->claim.own_place.text : "", at));
 }
 
 /* ---- how one has ended ---- */

@@ -63,6 +63,11 @@ def make(kind, seed):
     return spec
 
 
+def kind_of(spec):
+    """What --kind makes it by, with its seed."""
+    return "training" if spec["class"] in trainings.CLASSES else spec["kind"]
+
+
 def work(job):
     place, name, specs = job
     try:
@@ -90,7 +95,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        if spec["kind"] in OF_COMPILERS or spec["class"] in trainings.CLASSES and spec["kind"] == "c":
+        if "compiler" in spec and kind_of(spec) in ("training", *OF_COMPILERS):
             row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
                                        collections.Counter())
             row["programs"] += 1
@@ -130,7 +135,7 @@ def source_of(spec):
 
 def show(place, spec, fault):
     """Prints a program that goes wrong, made smaller."""
-    print(f"\n== {spec['kind']} seed {spec['seed']} ({spec['class']}, {spec['form']}): {fault}")
+    print(f"\n== {kind_of(spec)} seed {spec['seed']} ({spec['class']}, {spec['form']}): {fault}")
     made = shrink.shrink(place, spec, fault)
     if made is None:
         print(f"   not seen again in {shrink.TRIES} runs")
@@ -204,7 +209,7 @@ def check(place, kinds, options):
         bad.sort(key=lambda one: verdict.FAULTS.index(one[1][0]))
     for spec, faults in report.wrong if options.list else report.bad:
         if options.list or expected.is_grave(faults):
-            print(f"{spec['kind']} {spec['seed']} {spec['class']} {spec['form']}: {' '.join(faults)}")
+            print(f"{kind_of(spec)} {spec['seed']} {spec['class']} {spec['form']}: {' '.join(faults)}")
     shown = set()
     for spec, faults in report.bad:
         key = spec["class"], faults[0]

@@ -422,7 +422,7 @@ Test(report, of_a_run) {
   expect_in(result->output, ": 3 ranks, 8 collectives in ");
   expect_in(result->output, ", nccl-join 0.");
   expect_in(result->output, "\n     0        3        5   63 % ");
-  expect_in(result->output, ": rank 0 has been joined for more than 2 iterations: ");
+  expect_in(result->output, ": rank 0 has been joined for more than 2 iterations, parked in ");
   expect_in(result->output, "\n  NCCL_JOIN_SKEW_WARN=2\n");
   run_free(result);
 }

@@ -1,5 +1,6 @@
 /* Segments (core/transport/plane_shm.h) that a rank cannot come to: what others have there is not
  * its own, or /dev/shm is not as it should be. Each is refused with its reason. */
+#include "core/transport/segment_view.h"
 #include "core/transport/plane_shm.h"
 
 #include <criterion/criterion.h>
@@ -90,6 +91,8 @@ Test(segment_refused, ranks_hear_of_one_with_another_version) {
   uint32_t version = PLANE_VERSION + 1;
   damage(offsetof(struct segment_header, version), &version, sizeof(version));
   cr_assert_eq(finish(start(come_to_another_version, 1)), 0);
+  cr_assert_null(segment_view_open(stage_path, reason));
+  cr_assert(strstr(reason, "another version of nccl-join (plane version "), "%s", reason);
   cr_assert(segment_stranger(segment, reason));
   snprintf(expected, sizeof(expected), "rank 1's nccl-join has plane version %u, this one's has %u",
            PLANE_VERSION, PLANE_VERSION);
