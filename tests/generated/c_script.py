@@ -1,5 +1,6 @@
 """C and C++ of scripts (script.py): the statements and functions that c_source.py's programs do not have."""
 
+import loops
 import script
 
 
@@ -59,6 +60,8 @@ class ScriptSource:
         style = self.spec["loop"]
         if style == "unrolled":
             self.put("_Pragma(\"GCC unroll 3\")")
+        if style in loops.IN_C:
+            return self.other_loop(style, name, count, body)
         if style == "while":
             self.put(f"{name} = -1;")
             self.put(f"while (++{name} < {count}) {{")
@@ -70,6 +73,13 @@ class ScriptSource:
             self.put(f"for ({name} = 0; {name} < {count}; {name}++) {{")
         self.block(body)
         self.put("}")
+
+    def other_loop(self, style, name, count, body):
+        self.names += 1
+        begin, end = (text.format(i=name, count=count, id=self.names) for text in loops.IN_C[style])
+        self.put(begin)
+        self.block(body)
+        self.put(end)
 
     def script_statement(self, kind, rest):
         if kind == "assign":

@@ -14,6 +14,7 @@ and of those whose calls a compiler may copy (optimised.py), so that nothing tel
 import ast
 
 import c_script
+import loops
 import script
 import tree
 
@@ -202,6 +203,11 @@ class Source(c_script.ScriptSource):
         style = self.spec["loop"]
         if self.form == "jump":
             return self.jumping_loop(count, body)
+        if style in loops.IN_C:
+            self.put("{ int i;")
+            self.other_loop(style, "i", count, body)
+            self.put("}")
+            return
         if style == "while":
             self.put("{ int i = 0;")
             self.put(f"while (i < {count}) {{")

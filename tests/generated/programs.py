@@ -20,6 +20,7 @@ import batch
 import c_source
 import classes
 import cpp
+import loops
 import expected
 import no_arguments
 import optimised
@@ -41,6 +42,12 @@ OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_argum
 
 
 def make(kind, seed):
+    spec = made(kind, seed)
+    loops.draw(spec)
+    return spec
+
+
+def made(kind, seed):
     if kind in OF_COMPILERS:
         of = OF_COMPILERS[kind]
         spec = shapes.make(kind, seed, of.CLASSES, lambda name: of.FORMS)

@@ -1,5 +1,6 @@
 """Python of scripts (script.py): the statements and functions that python_source.py's programs do not have."""
 
+import loops
 import script
 
 
@@ -42,6 +43,8 @@ class ScriptSource:
 
     def batches(self, name, count, body):
         style = self.spec["loop"]
+        if style in loops.IN_PYTHON:
+            return self.other_loop(style, name, count, body)
         if style == "while":
             self.put(f"{name} = -1")
             self.put(f"while {name} + 1 < {count}:")
@@ -56,6 +59,12 @@ class ScriptSource:
             self.put(f"for {name} in batches_of({count}):")
         else:
             self.put(f"for {name} in range({count}):")
+        self.block(body)
+
+    def other_loop(self, style, name, count, body):
+        self.names += 1
+        for text in loops.IN_PYTHON[style]:
+            self.put(text.format(i=name, count=count, id=self.names))
         self.block(body)
 
     def script_statement(self, kind, rest):

@@ -8,6 +8,7 @@
 
 import ast
 
+import loops
 import python_script
 import script
 import tree
@@ -111,6 +112,8 @@ class Source(python_script.ScriptSource):
             return
         if self.form == "async" and style == "iterator":
             self.put(f"async for i in async_batches({count}):")
+        elif style in loops.IN_PYTHON:
+            return self.other_loop(style, "i", count, body)
         elif style == "while":
             self.put("i = -1")
             self.put(f"while i + 1 < {count}:")

@@ -280,6 +280,38 @@ void rank_log(struct rank *rank, int what) {
   rank->step += what & 1;
 }
 
+static struct batch lists[BATCHES_MAX + 1][BATCHES_MAX];
+static int arrays[BATCHES_MAX + 1][BATCHES_MAX + 1];
+
+__attribute__((constructor)) static void make_batches(void) {
+  for (int count = 0; count <= BATCHES_MAX; count++) {
+    for (int at = 0; at < count; at++) {
+      lists[count][at] = (struct batch){at + 1 < count ? &lists[count][at + 1] : NULL, at};
+      arrays[count][at] = at;
+    }
+    arrays[count][count] = -1;
+  }
+}
+
+static int at_most(int count) {
+  if (count <= BATCHES_MAX)
+    return count;
+  fprintf(stderr, "generated: a loop of %d batches, of at most %d\n", count, BATCHES_MAX);
+  exit(STATUS_FAILED);
+}
+
+const struct batch *rank_batches(int count) {
+  return count > 0 ? lists[at_most(count)] : NULL;
+}
+
+const int *rank_numbers(int count) {
+  return arrays[count > 0 ? at_most(count) : 0];
+}
+
+const int *rank_numbers_end(int count) {
+  return rank_numbers(count) + (count > 0 ? count : 0);
+}
+
 int rank_value(struct rank *rank) {
   rank_synchronise(rank);
   return rank->value;

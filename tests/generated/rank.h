@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-enum { RANKS_MAX = 6, CALLS_MAX = 1023, AXES_MAX = 3 };
+enum { RANKS_MAX = 6, CALLS_MAX = 1023, AXES_MAX = 3, BATCHES_MAX = 63 };
 
 enum collective {
   ALL_REDUCE,
@@ -135,6 +135,15 @@ void rank_synchronise(struct rank *rank);
 
 /* Loads a batch: as long as the setup says. */
 void rank_load(struct rank *rank);
+
+/* count batches, in order: as a list, or as their numbers with -1 behind them. count: at most BATCHES_MAX. */
+struct batch {
+  const struct batch *next;
+  int number;
+};
+const struct batch *rank_batches(int count);
+const int *rank_numbers(int count);
+const int *rank_numbers_end(int count); /* where its -1 is */
 
 /* What a rank does by itself between collectives. */
 void rank_log(struct rank *rank, int what);
