@@ -59,6 +59,10 @@ static const struct expectation of_c[] = {
     {"following", "1t0 2t0"},
     {"following_alone", "1t0 2t0"},
     {"accumulating_alone", "2:1! 3:0"},
+    {"carrying", "1:1 2:0"},
+    {"carrying_alone", "1:1 2:0"},
+    {"carrying_on", "1:1 2:0 10:0"},
+    {"carrying_on_alone", "1:1 2:0 10:0"},
     {"preparing", "1:1 2:0 3:1 4:0 5:0 3<4"},
     {"differing", "1n0 2n0"},
     {"holding", "1t0 2t0"},
@@ -148,16 +152,22 @@ static bool is_single(int number) {
 }
 
 /* An optimiser may not have made several calls of this one that stand in different loops, but where it
- * knows which ways are rare: what it has put aside then is not compared. */
+ * knows which ways are rare, and where twins say that these may be one: what it has put aside then is not
+ * compared. */
 static void check_one(int number, uint32_t depth) {
   struct place_node first[PLACE_NODES_MAX], nodes[PLACE_NODES_MAX];
+  bool found = false;
   for (uint32_t i = 0; i < seen[number].count; i++) {
-    uint32_t count = nodes_of(seen[number].calls[i], i == 0 ? first : nodes);
+    struct place_node *of = found ? nodes : first;
+    uint32_t count = nodes_of(seen[number].calls[i], of);
     if (is_profiled && count != depth + 1)
       return;
+    if (count == depth && depth > 0 && of[count - 1].flags & PLACE_TWIN)
+      continue;
     cr_assert_eq(count, depth + 1, "%s: a call %d has %u nodes", where, number, count);
-    for (uint32_t node = 0; i > 0 && node < count; node++)
+    for (uint32_t node = 0; found && node < count; node++)
       cr_assert_eq(nodes[node].id, first[node].id, "%s: two calls %d", where, number);
+    found = true;
   }
 }
 

@@ -277,26 +277,29 @@ static enum before before_behind(struct copying *copying, const struct native_ca
 
 /* Goes back over the calls of a block, from a position in it. */
 static enum before look_back(struct copying *copying, uint32_t block, size_t end,
-                             const struct native_call *original) {
+                             const struct native_call *original, bool *own) {
   const struct native_call *last;
   for (; (last = last_before(copying, block, end)) != NULL; end = last->position) {
     enum before before = before_behind(copying, last, original);
     if (before != BEFORE_COPY)
       return before;
+    *own = true;
   }
   return block == 0 ? BEFORE_NONE : BEFORE_COPY;
 }
 
-/* Whether control comes to a copy, but for what is done on its own way, from where it leads to the
- * original in the same round. */
+/* Whether control comes to a copy, but for what is called on its own way, from where it leads to the
+ * original in the same round. Where nothing is called on that way, it may as well be the way to what is
+ * left over behind the loop. */
 static bool comes_as(struct copying *copying, const struct native_call *copy,
                      const struct native_call *original) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);
   uint32_t block = block_of(copying, copy), depth = 0;
   size_t end = copy->position;
+  bool own = false;
   memset(copying->marked, 0, copying->graph->nblocks * sizeof *copying->marked);
   for (;; block = copying->stack[--depth], end = SIZE_MAX) {
-    enum before before = look_back(copying, block, end, original);
+    enum before before = look_back(copying, block, end, original, &own);
     if (before == BEFORE_NONE)
       return false;
     for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
@@ -307,7 +310,7 @@ static bool comes_as(struct copying *copying, const struct native_call *copy,
       copying->stack[depth++] = from;
     }
     if (depth == 0)
-      return true;
+      return own;
   }
 }
 

@@ -111,8 +111,8 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *     of the frame, and one is known to be the same;
  *   - it stands behind the innermost loop of the original, and in all others; or their blocks are one, and
  *     the original's stands in the loop around the copy's (native_twins.h): then that is enough;
- *   - control comes to it, but for what is done on its own way, from calls that lead to the original in
- *     the same round;
+ *   - control comes to it, but for what is called on its own way, from calls that lead to the original in
+ *     the same round, and something is called there: what is left over behind a loop looks like a copy else;
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
  *     loops around both. That both return tells nothing, nor does a way out of the original's loop, unless
