@@ -169,6 +169,25 @@ static bool hash_names(const struct python_layout *layout, uint64_t address, uin
   return true;
 }
 
+/* The lines of the code, added to a hash, without their columns. */
+static uint64_t hash_lines(const struct python_layout *layout, const struct python_code *code,
+                           uint64_t hash) {
+  struct python_lines lines;
+  python_lines_begin(&lines, layout->minor, code);
+  for (uint32_t unit = 0; unit < code->nunits; unit++) {
+    uint64_t columns;
+    uint32_t line = python_lines_at(&lines, unit, &columns);
+    hash = python_hash(hash, &line, sizeof(line));
+  }
+  return hash;
+}
+
+/* Code of no file is what its process has been given: with `python -c` each process that multiprocessing spawns
+ * gets numbers of its own, of one digit or two, which moves the columns behind them. */
+static bool is_of_file(const struct python_code *code) {
+  return code->file[0] != '<';
+}
+
 static bool make_key(const struct python_layout *layout, const struct header *header,
                      struct python_code *code) {
   const char *base = python_base_name(code->file);
@@ -176,7 +195,8 @@ static bool make_key(const struct python_layout *layout, const struct header *he
   hash = python_hash(hash, code->name, strlen(code->name) + 1);
   hash = python_hash(hash, &code->first_line, sizeof(code->first_line));
   hash = python_hash(hash, &code->nunits, sizeof(code->nunits));
-  hash = python_hash(hash, code->lines.data, code->lines.size);
+  hash = is_of_file(code) ? python_hash(hash, code->lines.data, code->lines.size)
+                          : hash_lines(layout, code, hash);
   if (layout->minor < 11)
     hash = python_hash(hash, code->units, (size_t)code->nunits * 2);
   bool known = hash_names(layout, word_at(header, layout->at.code_names), &hash);
