@@ -9,7 +9,7 @@ NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/nat
                       object operands pads parts passed resumes tables tests twins values x86_64)
 
 # The program's registers are read there as its calls have had them (interpose/places/places.h). clang does not know how.
-ifeq ($(shell $(CC) -dumpmachine | sed 's/-.*//')$(findstring gcc,$(CC)),x86_64gcc)
+ifeq ($(if $(findstring gcc,$(CC)),$(shell $(CC) -dumpmachine | sed 's/-.*//')),x86_64)
 $(BUILD)/interpose/entry/callers.o: private ALL_CFLAGS += -DPLACES_KEEPS_REGISTERS -ffixed-rbx -ffixed-rbp $(patsubst %,-ffixed-r%,12 13 14 15)
 endif
 
