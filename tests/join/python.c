@@ -320,10 +320,9 @@ Test(epochs, of_two_ranks_that_one_thread_drives) {
 
 /* ---- ends of epochs behind conditions ---- */
 
-static void check_sums(const char *script, const char *how, const char *words,
-                       const char *environment, const char *warning) {
-  char options[256], program[128];
-  snprintf(program, sizeof program, "../../tests/join/python/%s.py", script);
+static void check_ends(const char *how, const char *words, const char *environment,
+                       const char *warning) {
+  char options[256], program[] = "../../tests/join/python/ends.py";
   int nranks = 1;
   for (const char *at = words; *at != '\0' && *at != '/'; at++)
     nranks += *at == ',';
@@ -337,11 +336,6 @@ static void check_sums(const char *script, const char *how, const char *words,
   cr_expect_eq(run_says(result, "WARN"), warning != NULL, "%s: %s", options, result->errors);
   cr_expect(warning == NULL || run_says(result, warning), "%s: %s", options, result->errors);
   run_free(result);
-}
-
-static void check_ends(const char *how, const char *words, const char *environment,
-                       const char *warning) {
-  check_sums("ends", how, words, environment, warning);
 }
 
 static const char *const uneven[] = {"3,5/3,5/5,3/4,4", "2,2/0,2/2,2/3,1", "3,3/3,0/0,2/4,4/1,0",
@@ -380,20 +374,17 @@ Test(ends, of_items_that_each_rank_has_for_itself) {
   check_ends("shared", "2,2,2/1,3,2/3,3,1", NULL, NULL);
 }
 
-/* ---- one model, from code that is not alike ---- */
-
-/* What was a round of one epoch's loop is none of the next one's. */
-Test(own_ways, of_an_even_program_whose_ranks_come_by_other_branches_each_time) {
+Test(ends, of_an_even_program_whose_ranks_come_to_batches_by_other_branches_each_time) {
   run_needs_python();
-  check_sums("own_ways", "ways", "6,6/6,6/6,6/6,6", NULL, "since they look alike");
-  check_sums("own_ways", "ways", "5,5,5/5,5,5/5,5,5", NULL, "since they look alike");
+  check_ends("ways", "6,6/6,6/6,6/6,6", NULL, "since they look alike");
+  check_ends("ways", "5,5,5/5,5,5/5,5,5", NULL, "since they look alike");
 }
 
 /* The columns of such code tell nothing. */
-Test(own_ways, code_that_each_rank_is_given_with_a_number_of_its_own_is_one_place) {
+Test(ends, code_that_each_rank_is_given_with_a_number_of_its_own_is_one_place) {
   run_needs_python();
-  check_sums("own_ways", "spawned", "3,3,2/3,3,3/2,3,3", NULL, NULL);
-  check_sums("own_ways", "spawned", "3,3,3/2,2,2", NULL, NULL);
+  check_ends("spawned", "3,3,2/3,3,3/2,3,3", NULL, NULL);
+  check_ends("spawned", "3,3,3/2,2,2", NULL, NULL);
 }
 
 /* ---- PyTorch's timers while a rank is parked ---- */

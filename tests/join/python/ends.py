@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Ends of epochs that not all ways through the code come to: ends.py HOW LENGTHS[/LENGTHS...]
 
-HOW: early (a return before it that nobody takes), flag, handler (a try around both), same (it looks like the batches), every (each second epoch has one), skip (a rank without a batch comes to an end of its own), or shared (each rank leaves out the
-items of the others, which are as many as epochs, and has an end for each). Ranks print how many of their sums are not those of all ranks at the same point of the same epoch.
+HOW: early (a return before it that nobody takes), flag, handler (a try around both), same (it looks like the batches), every (each second epoch has one), skip (a rank without a batch comes to an end of its own), ways (all come there, and to each batch by either of two branches),
+spawned (all come there, from code that each rank has with a number of its own, of more digits or fewer, as multiprocessing
+gives it to what it spawns), or shared (each rank leaves out the items of the others, which are as many as epochs, and has an end
+for each). Ranks print how many of their sums are not those of all ranks at the same point of the same epoch.
 """
 
 import sys
@@ -77,7 +79,25 @@ def run_skip(epoch):
     end(epoch)
 
 
-if how == "shared":
+def run_ways(epoch):
+    for i in range(epochs[epoch][RANK]):
+        ranks = sum(n > i for n in epochs[epoch])
+        if (i * 7 + epoch * 5 + RANK * 3) % 4 < 2:
+            add(1, epoch, 8, ranks)
+        else:
+            add(1, epoch, 8, ranks)
+    end(epoch)
+
+
+def run_all(number):
+    for epoch in range(len(epochs)):
+        train(epoch)
+        end(epoch)
+
+
+if how == "spawned":
+    exec(f"number = {10 ** RANK}; run_all(number)")
+elif how == "shared":
     turn = 0
     for item in range(len(epochs) * world):
         if item % world != RANK:
