@@ -107,26 +107,28 @@ class Source(c_script.ScriptSource):
 
     # ---- calls ----
 
-    def call(self, number):
-        self.one_call(number)
+    def call(self, number, behind=None):
+        self.one_call(number, behind)
         if self.spec["script"] and not self.spec["merged"]:
             self.put(f'__asm__ volatile("# point {number}");')
         if self.spec.get("checked"):
             value = "" if self.scope is None or self.scope.name == "main" else " 1"
             self.put(f"if (c->record->error != 0) return{value};")
 
-    def one_call(self, number):
+    def one_call(self, number, behind):
+        """behind: how many points behind that one this is, as text; None: it is that one."""
         point = self.spec["points"][number]
+        which = str(number) if behind is None else f"{number} + {behind}"
         name = "nccl" + FUNCTION.get(point["collective"], "")
         datatype, c_type = DATATYPE[point["datatype"]]
         given = arguments(point, point["count"], datatype, OPERATION[point["operation"]], str(point["root"]),
                           f"c->comms[{point['axis']}]")
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)});")
+            self.put(f"p{self.n}_collective(c, {which}, {script.stands_at(self.spec, self.scope)});")
             return
         if self.form in ("bare", "shared", "no_arguments"):
             epoch, iteration = script.stands_at(self.spec, self.scope).split(", ")
-            self.put(f"c->next.point = {number}, c->next.epoch = {epoch}, c->next.iteration = {iteration};")
+            self.put(f"c->next.point = {which}, c->next.epoch = {epoch}, c->next.iteration = {iteration};")
             if self.form != "bare":
                 given = "c" if self.form == "shared" else ""
                 self.put(f"p{self.n}_shared{self.spec['points'].index(point)}({given});")
@@ -134,7 +136,7 @@ class Source(c_script.ScriptSource):
             self.put("rank_begin(c);")
             self.put(f"rank_after(c, {name}({given}));")
             return
-        self.put(f"rank_before(c, {number}, {script.stands_at(self.spec, self.scope)});")
+        self.put(f"rank_before(c, {which}, {script.stands_at(self.spec, self.scope)});")
         if point["collective"] in c_script.EXCHANGES:
             self.put(f"rank_after(c, p{self.n}_{point['collective']}(c, {point['count']}, {datatype}, {point['axis']}));")
         elif self.form == "pointer":
@@ -261,6 +263,8 @@ class Source(c_script.ScriptSource):
         kind, rest = statement[0], statement[1:]
         if kind == "call":
             self.call(*rest)
+        elif kind == "one of":
+            self.call(rest[0], self.expression(rest[1]))
         elif kind == "load":
             self.put("rank_prepare(c);" if self.spec.get("prepares") else "rank_load(c);")
         elif kind == "sync":

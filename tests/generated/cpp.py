@@ -62,9 +62,9 @@ class CppSource(c_source.Source):
         self.is_cpp = True
         self.random = random_module.Random(f"cpp {spec['seed']}")
 
-    def one_call(self, number):
+    def one_call(self, number, behind=None):
         if self.form == "ranges":
-            super().one_call(number)
+            super().one_call(number, behind)
             return
         self.put(f"rank_before(c, {number}, epoch, i);")
         self.put(f"p{self.n}_operations[{self.spec['points'].index(self.spec['points'][number])}]->run(c);")

@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways|training] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways|training|one_line] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -53,9 +53,10 @@ def made(kind, seed):
         spec = shapes.make(kind, seed, of.CLASSES, lambda name: of.FORMS)
         spec["compiler"] = of.compiler(random.Random(f"compiler {seed}"))
         return spec
-    if kind == "training":
-        language = trainings.language(seed)
-        spec = shapes.make(language, seed, trainings.CLASSES,
+    if kind in trainings.KINDS:
+        made_by = trainings.KINDS[kind]
+        language = trainings.language(seed, len(made_by))
+        spec = shapes.make(language, seed, made_by,
                            lambda name: trainings.PYTHON_FORMS if language == "python" else trainings.FORMS)
         if language == "c":
             spec["compiler"] = trainings.compiler(random.Random(f"compiler {seed}"))
@@ -72,7 +73,7 @@ def made(kind, seed):
 
 def kind_of(spec):
     """What --kind makes it by, with its seed."""
-    return "training" if spec["class"] in trainings.CLASSES else spec["kind"]
+    return next((kind for kind, made_by in trainings.KINDS.items() if spec["class"] in made_by), spec["kind"])
 
 
 def work(job):
@@ -102,7 +103,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        if "compiler" in spec and kind_of(spec) in ("training", *OF_COMPILERS):
+        if "compiler" in spec and kind_of(spec) in (*trainings.KINDS, *OF_COMPILERS):
             row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
                                        collections.Counter())
             row["programs"] += 1
@@ -168,7 +169,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--kind", choices=("c", "python", "training", *OF_COMPILERS))
+    parser.add_argument("--kind", choices=("c", "python", *trainings.KINDS, *OF_COMPILERS))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -68,12 +68,14 @@ class Source(python_script.ScriptSource):
                    "reduce": [operation, root]}[point["collective"]]
         return ", ".join(["c.send, c.receive"] + values + [comm, "c.stream"])
 
-    def call(self, number):
+    def call(self, number, behind=None):
+        """behind: how many points behind that one this is, as text; None: it is that one."""
         point = self.spec["points"][number]
+        which = number if behind is None else f"{number} + {behind}"
         if self.form == "wrapper":
-            self.put(f"p{self.n}_collective(c, {number}, {script.stands_at(self.spec, self.scope)})")
+            self.put(f"p{self.n}_collective(c, {which}, {script.stands_at(self.spec, self.scope)})")
             return
-        self.put(f"c.before({number}, {script.stands_at(self.spec, self.scope)})")
+        self.put(f"c.before({which}, {script.stands_at(self.spec, self.scope)})")
         if point["collective"] in EXCHANGES:
             self.put(f"c.after({point['collective']}(c, P{self.n}[{number}]))")
             return
@@ -156,6 +158,8 @@ class Source(python_script.ScriptSource):
         kind, rest = statement[0], statement[1:]
         if kind == "call":
             self.call(*rest)
+        elif kind == "one of":
+            self.call(rest[0], self.expression(rest[1]))
         elif kind == "load":
             self.put("c.load()")
         elif kind == "sync":

@@ -1,6 +1,7 @@
 """Programs written down as scripts: a small part of Python, of which tree.py's statements are made, for all languages.
 
     a()                      the point of that name                 load()    the next batch
+    one_of("ab", x)          the x-th of these points, by one line: they look alike, and have been added one after the other
     N(e), N2(e)              this rank's iterations of epoch e, in one or the other table        E    epochs
     V(), M()                 the sum of the numbers in the last result, and of how many ranks it is: equal on all that get it
     R(), log(n)              this rank's number; something that it does by itself
@@ -61,6 +62,8 @@ def _expression_statement(spec, value):
     name = _called(value)
     if name == "load":
         return ("load",)
+    if name == "one_of":
+        return ("one of", spec["names"][value.args[0].value[0]], value.args[1])
     if name in spec["names"]:
         return ("call", spec["names"][name])
     return ("invoke", value)

@@ -58,6 +58,11 @@ Test(generated, programs_that_train_in_other_ways) {
   check_programs("training", 40);
 }
 
+/* Several models by one line. */
+Test(generated, programs_whose_loops_alone_tell_what_they_do) {
+  check_programs("one_line", 16);
+}
+
 static void check_seeds(const char *kind, const int *seeds, size_t count) {
   for (size_t i = 0; i < count; i++) {
     char options[64];

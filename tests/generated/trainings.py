@@ -1,6 +1,7 @@
 """Classes of C and Python programs that train in ways that others do not have: several models in one loop, accumulation with a remainder
 behind the loop, two networks in turn, phases out of a table, and a leader that tells workers what to do. Calls of one signature are
-told apart by nothing but their places. A quarter of them is in Python."""
+told apart by nothing but their places. Or (one_line) not even by these, but by the rounds of loops around. A quarter of them is in
+Python."""
 
 from script_points import Points
 from shapes import counts, has_common_flow
@@ -10,8 +11,9 @@ PYTHON_FORMS = ("plain", "plain", "wrapper", "decorator")
 COMPILERS = tuple((compiler, flags) for compiler in ("gcc", "clang") for flags in ("-O0", "-O0", "-O1", "-O2", "-O3"))
 
 
-def language(seed):
-    return "python" if seed // len(CLASSES) % 4 == 0 else "c"
+def language(seed, count):
+    """count: how many classes there are."""
+    return "python" if seed // count % 4 == 0 else "c"
 
 
 def start(random, spec, most=9):
@@ -80,6 +82,52 @@ def main():
             else:
                 {second}()
 {check and "        v()" + chr(10)}{end}"""
+
+
+def one_line(random, spec):
+    """Several models, or folds, by one line: what tells them apart is the round of a loop around."""
+    points = start(random, spec)
+    points.alike = False
+    count = random.randint(2, 3)
+    first = points.add("a")
+    for name in "bc"[:count - 1]:
+        spec["points"].append(dict(spec["points"][spec["names"][first]]))
+        spec["names"][name] = len(spec["points"]) - 1
+    end = points.barrier()
+    n = random.choice(("N(epoch)", "N2(epoch)" if count == 3 else "N(epoch) * (1 - which) + N2(epoch) * which"))
+    call = f'one_of("{"abc"[:count]}", which)'
+    how = random.choice(("models", "function", "folds"))
+    if how == "models":
+        spec["script"] = f"""\
+def main():
+    for epoch in range(E):
+        for which in range({count}):
+            for i in data({n}):
+                load()
+                {call}
+{end}"""
+    elif how == "function":
+        spec["script"] = f"""\
+def train(epoch, which, n):
+    for i in data(n):
+        load()
+        {call}
+    return 0
+def main():
+    for epoch in range(E):
+        for which in range({count}):
+            train(epoch, which, {n})
+{end}"""
+    else:
+        spec["script"] = f"""\
+def main():
+    for which in range({count}):
+        for epoch in range(E):
+            for i in data({n}):
+                load()
+                {call}
+    load()
+{end.replace('        ', '    ')}"""
 
 
 def remainders(random, spec):
@@ -204,6 +252,8 @@ def main():
 
 
 CLASSES = {function.__name__: function for function in (several_models, remainders, in_turn, phase_table, leader)}
+ONE_LINE = {"one_line": one_line}
+KINDS = {"training": CLASSES, "one_line": ONE_LINE}
 
 
 def compiler(random):

@@ -1,6 +1,7 @@
 """The statements of a program, from its dictionary (shapes.py): one tree, of which c_source.py and python_source.py make code.
 
     ("call", point)                 a collective, on a line of its own
+    ("one of", first, expression)   this many points behind the first, by the line of that one
     ("load",)                       the next batch
     ("sync",)                       waits for the stream
     ("layers", points)              a loop over collectives, all of them called by one line
