@@ -96,6 +96,7 @@ void team_tell_blind(struct team *team) {
   team->telling.guessed = true;
   team->telling.guess = (struct team_guess){
       .kind = GUESS_BLIND, .rank = team->plane->rank, .member = team->claim.unit.members[0]};
+  team_copy_text(team->telling.guess.place, &team->claim.own_place);
 }
 
 void team_tell_hidden(struct team *team, struct unit unit) {
