@@ -116,32 +116,72 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
   return loops < 2 ? TURN_UNKNOWN : turn;
 }
 
-struct place_round place_epoch(place_rounds_t rounds) {
-  uint32_t number = number_at(rounds, 0), total = total_at(rounds, 0);
+struct place_round place_epoch(place_rounds_t rounds, uint32_t level) {
+  uint32_t number = number_at(rounds, level), total = total_at(rounds, level);
   if (number == 0 || number == NUMBER || total <= 1 || total - 1 > PLACE_EPOCHS_MAX)
     return (struct place_round){0, 0};
   return (struct place_round){number, total - 1};
 }
 
-/* nnodes: there is none, or there may be others around it. */
-static uint32_t outermost_loop(const struct place *place) {
+enum { NUMBERS = 1 << 10 };
+_Static_assert(NUMBERS > PLACE_EPOCHS_MAX + 1 && NUMBERS * NUMBERS == PLACE_NUMBERS_MAX,
+               "a place for each number");
+
+uint32_t place_rounds_number(place_rounds_t rounds, uint32_t level) {
+  uint32_t number = 0;
+  for (uint32_t i = 0; i <= level; i++)
+    number = place_number_of((struct place_numbers){place_epoch(rounds, i).number, number});
+  return number;
+}
+
+uint32_t place_number_of(struct place_numbers parts) {
+  return parts.around * NUMBERS + parts.number % NUMBERS;
+}
+
+struct place_numbers place_numbers_of(uint32_t number) {
+  return (struct place_numbers){number % NUMBERS, number / NUMBERS};
+}
+
+/* The loop at a level, among the nodes; nnodes: there is none, or there may be others around it. */
+static uint32_t loop_at_level(const struct place *place, uint32_t level) {
   for (uint32_t i = 0; i < place->nnodes; i++) {
     uint32_t flags = place->nodes[i].flags;
     if ((flags & PLACE_OPAQUE) || ((flags & PLACE_LOOP) && !(flags & PLACE_ORDERED)))
       break;
-    if (flags & PLACE_LOOP)
+    if ((flags & PLACE_LOOP) && level-- == 0)
       return i;
   }
   return place->nnodes;
 }
 
-bool place_round_begins(const struct place *place, struct place_begin *begin) {
-  uint32_t loop = outermost_loop(place), id = 1;
-  begin->number = place_epoch(place->rounds).number;
-  if (begin->number == 0 || loop >= place->nnodes || loop + 1 >= PLACE_NODES_MAX)
+static bool has_loop_behind(const struct place *place, uint32_t loop) {
+  for (uint32_t i = loop + 1; i < place->nnodes; i++)
+    if (place->nodes[i].flags & PLACE_LOOP)
+      return true;
+  return false;
+}
+
+uint32_t place_rounds_begin(const struct place *place) {
+  uint32_t level = 0;
+  for (; level < PLACE_LEVELS; level++) {
+    uint32_t loop = loop_at_level(place, level);
+    if (place_epoch(place->rounds, level).number == 0 || loop + 1 >= place->nnodes ||
+        loop + 1 >= PLACE_NODES_MAX || (level > 0 && !has_loop_behind(place, loop)))
+      break;
+  }
+  return level;
+}
+
+bool place_round_begins(const struct place *place, uint32_t level, struct place_begin *begin) {
+  uint32_t loop = loop_at_level(place, level), id = 1;
+  begin->comes = true;
+  if (place_rounds_begin(place) <= level)
     return false;
-  begin->comes = rounds_come(place, loop, PLACE_ALWAYS | PLACE_FIXED);
-  begin->place = (struct place){.nnodes = loop + 2, .rounds = place_rounds_only(place->rounds, 1)};
+  for (uint32_t i = 0; i <= level; i++)
+    begin->comes &= rounds_come(place, loop_at_level(place, i), PLACE_ALWAYS | PLACE_FIXED);
+  begin->number = place_rounds_number(place->rounds, level);
+  begin->place =
+      (struct place){.nnodes = loop + 2, .rounds = place_rounds_only(place->rounds, level + 1)};
   for (uint32_t i = 0; i <= loop; i++) {
     begin->place.nodes[i] = place->nodes[i];
     id = (id ^ place->nodes[i].id) * UINT32_C(0x9e3779b1);
@@ -167,9 +207,12 @@ uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b) {
   return level;
 }
 
-bool place_rounds_count_alike(place_rounds_t a, place_rounds_t b) {
-  uint32_t number = number_at(a, 0);
-  return number != 0 && number != NUMBER && total_at(a, 0) != 0 && round_at(a, 0) == round_at(b, 0);
+uint32_t place_rounds_alike(place_rounds_t a, place_rounds_t b) {
+  uint32_t level = 0;
+  while (level < PLACE_LEVELS && round_at(a, level) == round_at(b, level) &&
+         number_at(a, level) != 0 && number_at(a, level) != NUMBER && total_at(a, level) != 0)
+    level++;
+  return level;
 }
 
 uint32_t place_loops_around(const struct place *a, const struct place *b) {

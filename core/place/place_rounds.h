@@ -58,21 +58,20 @@ enum place_turn place_rounds_turn(const struct place *place, place_rounds_t befo
  * PLACE_LEVELS: none. */
 uint32_t place_rounds_differ(place_rounds_t a, place_rounds_t b);
 
-/* Whether the outermost loop says its round, and how many there are, and both the same. */
-bool place_rounds_count_alike(place_rounds_t a, place_rounds_t b);
+/* On how many levels, from the outermost on, both say the round, and how many there are, and both the same. */
+uint32_t place_rounds_alike(place_rounds_t a, place_rounds_t b);
 
 /* How many loops are around both. */
 uint32_t place_loops_around(const struct place *a, const struct place *b);
 
-/* In which round of the outermost loop its rank stands, and how many there are, where these are epochs: both known,
+/* In which round of the loop at a level its rank stands, and how many there are, where these may be epochs: both known,
  * and at most PLACE_EPOCHS_MAX. Otherwise 0, 0. */
-struct place_round place_epoch(place_rounds_t rounds);
+struct place_round place_epoch(place_rounds_t rounds, uint32_t level);
 
-/* Where a round of the outermost loop around a place begins, as a place of its own: before all that
- * stands in the loop. */
+/* Where a round of a loop around a place begins, as a place of its own: before all that stands in the loop. */
 struct place_begin {
   struct place place;
-  uint32_t number; /* the round */
+  uint32_t number; /* place_rounds_number */
   /* Each round comes to the place that was asked about, or to an inner loop around it, or none does
    * (PLACE_FIXED). */
   bool comes;
@@ -81,9 +80,25 @@ struct place_begin {
 /* A loop of more rounds is taken for one of batches. */
 #define PLACE_EPOCHS_MAX 512u
 
-/* False: the loop does not say how many rounds it has, or has more than PLACE_EPOCHS_MAX, or there is none.
- */
-bool place_round_begins(const struct place *place, struct place_begin *begin);
+/* The round of the loop at a level, as one number with those of the loops around it: that goes up from one to the next. What is known of
+ * how many there are may be one less than there are: so it does not count. Of rounds that place_epoch knows. */
+#define PLACE_NUMBERS_MAX (1u << 20)
+uint32_t place_rounds_number(place_rounds_t rounds, uint32_t level);
+
+/* Its parts: the number at that level alone, and that of the round of the loop around; 0: there is none. */
+struct place_numbers {
+  uint32_t number, around;
+};
+struct place_numbers place_numbers_of(uint32_t number);
+uint32_t place_number_of(struct place_numbers parts);
+
+/* Of so many loops around a place rounds begin: of the outermost, and of the one in it, if that has another loop around the place, as
+ * that of the models which are trained one after the other has that of their batches. Up to the first that does not say how many
+ * rounds it has, or has more than PLACE_EPOCHS_MAX, or may not be the one at that level. */
+uint32_t place_rounds_begin(const struct place *place);
+
+/* Of the loop at a level. False: it is none of these. */
+bool place_round_begins(const struct place *place, uint32_t level, struct place_begin *begin);
 
 /* Whether it is such a place. */
 bool place_is_begin(const struct place *place);

@@ -27,7 +27,8 @@ struct known_place {
   uint32_t epochs; /* how often this rank has issued the unit of this place for real; wraps */
   uint32_t
       epochs_outside; /* team_epochs.c: what it had issued outside the loop by the first of them */
-  bool counted;       /* ... said the same round of the outermost loop around it, and of as many */
+  /* On how many levels all have once said the same round of the loops around it, and of as many. */
+  uint8_t counted;
   bool met;           /* ranks have waited for each other here */
   /* team_runs.c: of the times that a loop was gone into with this place, how many units it had the last
    * time, and the least. As far as this rank has counted; 0: not known. */

@@ -78,13 +78,13 @@ const struct setting settings_table[] = {
      "NCCL_JOIN_EPOCHS=warn sees that epochs mix (docs/places.md says when): warn chooses, or goes "
      "on, and says so; stop ends the job with an error instead"},
     {"NCCL_JOIN_EPOCHS", TYPE_WORD, OF_ALL_RANKS, FIELD(epochs), "warn", epochs_words, 0, 0, NULL,
-     "where a rank begins another round of the outermost loop of its program, and nothing "
-     "that all ranks come to is between the two: mix goes on, as without nccl-join; warn does, "
-     "too, "
-     "and says so if ranks have begun it at different collectives; wait waits for all ranks, so "
-     "that their epochs do not mix, which an even program does once an epoch, too; as far as that "
-     "loop says its rounds (docs/places.md says "
-     "when)"},
+     "where a rank begins another round of the outermost loop of its program, or of one in that "
+     "which has another one in it (models that are trained in turn; wait: with one communicator "
+     "in the process), and nothing that all ranks come to is between the two: mix goes on, as "
+     "without nccl-join; warn does, too, and says so "
+     "if ranks have begun it at different collectives; wait waits for all ranks, so that their "
+     "epochs do not mix, which an even program does once a round, too; as far as these loops say "
+     "their rounds (docs/places.md says when)"},
     {"NCCL_JOIN_SKEW_WARN", TYPE_NUMBER, OF_EACH_RANK, FIELD(skew_warn), "1000", NULL, 0,
      1000000000, "shadow iterations",
      "warn once when a rank has joined for longer than this; 0: never"},

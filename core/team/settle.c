@@ -35,7 +35,11 @@ static uint32_t outermost_level(uint32_t a, uint32_t b) {
 
 static void add_up_rounds(struct claimed *to, const struct claimed *from) {
   uint32_t level = place_rounds_differ(to->rounds, from->rounds);
-  to->uncounted |= from->uncounted || !place_rounds_count_alike(to->rounds, from->rounds);
+  uint32_t apart_levels = PLACE_LEVELS - place_rounds_alike(to->rounds, from->rounds);
+  if (from->apart_levels > apart_levels)
+    apart_levels = from->apart_levels;
+  if (apart_levels > to->apart_levels)
+    to->apart_levels = apart_levels;
   to->rounds_differ = outermost_level(to->rounds_differ, from->rounds_differ);
   if (level < PLACE_LEVELS)
     to->rounds_differ = outermost_level(to->rounds_differ, level + 1);

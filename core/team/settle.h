@@ -32,7 +32,7 @@ struct claimed {
   place_rounds_t rounds;
   uint32_t
       rounds_differ;  /* the outermost level at which they do not say the same, plus one; 0: none */
-  bool uncounted;     /* not all of them say the same round of the outermost loop, and of as many */
+  uint32_t apart_levels; /* PLACE_LEVELS less those on which all of them say the same round, of as many */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 

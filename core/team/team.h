@@ -326,15 +326,32 @@ void team_look_for_the_dead(struct team *team);
  * says so in its place. */
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
-/* The rank's next unit, which it has not claimed yet, is the first one in another round of the outermost loop around it
- * (place_epoch): it is claimed, and not committed, so that all see where the round begins. */
-void team_begin_round(struct team *team, uint32_t number);
-bool team_begins_round(const struct team *team);
+/* What a rank says where a round begins of the loop at a level around the place with this id (place_round_begins). totals: how many
+ * rounds there are, by level; number: place_rounds_number. Never 0. */
+uint64_t team_says(uint32_t place, const uint32_t totals[PLACE_LEVELS], uint32_t level,
+                   uint32_t number);
 
-/* Whether all ranks have once said the same round where they claimed one unit in the outermost loop around a place, also
- * where its rounds begin (place_round_begins), or as many rounds where one of them began one: none of them goes over something else, or
+/* The rank's next unit, which it has not claimed yet, is the first one in another round of the loop at a level around it
+ * (place_round_begins), and says so when it is passed: says, by level; 0: of that no round begins. It says so of each round: until then
+ * it is in the one before. */
+void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]);
+
+/* The same, and the unit is claimed, and not committed, so that all see where the round begins; quietly: only if a rank next to this one
+ * is seen to be in another round. */
+void team_begin_round(struct team *team, uint32_t level, const uint64_t says[PLACE_LEVELS],
+                      bool quietly);
+
+/* Whether it is to be claimed; and whether it says something. */
+bool team_begins_round(const struct team *team);
+bool team_is_saying(const struct team *team);
+
+/* The rank says no more where its rounds begin. Any thread. */
+void team_say_no_rounds(struct team *team);
+
+/* Whether all ranks have once said the same rounds where they claimed one unit in so many of the outermost loops around a place, also
+ * where rounds begin (place_round_begins), or as many rounds where one of them began one: none of them goes over something else, or
  * over what cannot be read. */
-bool team_counts_rounds(const struct team *team, const struct place *place);
+bool team_counts_rounds(const struct team *team, const struct place *place, uint32_t levels);
 
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */
 bool team_is_apart(const struct team *team);

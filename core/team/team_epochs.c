@@ -66,24 +66,28 @@ uint32_t team_epoch(struct team *team) {
   return team->claim.clock == CLOCK_FITS ? known->epochs + 1 : 0;
 }
 
-void team_begin_round(struct team *team, uint32_t number) {
-  team->places.begins = plane_is_mixed(team->shared) ? 0 : number;
-}
-
 bool team_begins_round(const struct team *team) {
   return team->places.begins != 0;
 }
 
-/* Where a round has begun, as a word: at which place, and of how many; its number; and the low bits of the index. */
-enum { INDEX_BITS = 22, ROUND_BITS = 10, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
-_Static_assert(PLACE_EPOCHS_MAX < 1u << ROUND_BITS, "all numbers of rounds");
+/* Where a round has begun, as a word: at which place, and of how many; its number (place_rounds_number); and the low bits of the
+ * index. */
+enum { INDEX_BITS = 22, ROUND_BITS = 20, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
+_Static_assert(PLACE_NUMBERS_MAX <= 1u << ROUND_BITS, "all numbers of rounds");
+#define BEGUN_UNKNOWN UINT64_MAX /* it does not say where it begins rounds */
 
-static uint64_t begun_here(const struct team *team) {
-  const struct place *place = &team->claim.own_place;
-  struct place_round round = place_epoch(place->rounds);
-  uint64_t which = place->id ^ round.total * UINT32_C(0x9e3779b1);
-  return which << WHICH_SHIFT | (uint64_t)round.number << INDEX_BITS |
-         (team->head & ((UINT64_C(1) << INDEX_BITS) - 1));
+uint64_t team_says(uint32_t place, const uint32_t totals[PLACE_LEVELS], uint32_t level,
+                   uint32_t number) {
+  uint32_t which = place;
+  for (uint32_t i = 0; i <= level; i++) {
+    which = (which ^ totals[i]) * UINT32_C(0x9e3779b1);
+    which ^= which >> 15;
+  }
+  return (uint64_t)which << WHICH_SHIFT | (uint64_t)number << INDEX_BITS;
+}
+
+static uint64_t begun_here(const struct team *team, uint64_t says) {
+  return says | (team->head & ((UINT64_C(1) << INDEX_BITS) - 1));
 }
 
 static uint32_t begun_round(uint64_t begun) {
@@ -96,60 +100,154 @@ static uint64_t begun_index(const struct team *team, uint64_t begun) {
   return team->head - (uint64_t)((int32_t)behind >> (32 - INDEX_BITS));
 }
 
-/* Whether the round that begins here is not the other rank's: it has begun this one, or a later one, elsewhere, or claims the same
- * here in an earlier one. */
-static bool is_in_another(const struct team *team, uint32_t rank, uint32_t *round,
-                          uint64_t *begun) {
-  const struct plane_log *log = log_of(team->plane, rank);
-  uint64_t own = begun_here(team);
-  struct log_claim claim;
-  *begun = log_begun(log);
-  *round = begun_round(*begun);
-  if (*begun >> WHICH_SHIFT == own >> WHICH_SHIFT && *begun != own && *round >= begun_round(own))
-    return true;
-  struct place_round epoch = place_epoch(team->claim.own_place.rounds);
-  if (!log_read_claim(log, team->head, &claim) || claim.hash != team->claim.hash)
-    return false;
-  struct place_round other = place_epoch(claim.rounds);
-  *begun = 0;
-  *round = other.number;
-  return other.total == epoch.total && other.number < epoch.number;
+/* Of rounds of as many, the outermost level up to this one at which the other's is an earlier one; PLACE_LEVELS: none, or the
+ * other is in a later one. */
+static uint32_t level_of_earlier(place_rounds_t own, place_rounds_t other, uint32_t level) {
+  for (uint32_t i = 0; i <= level; i++) {
+    struct place_round here = place_epoch(own, i), there = place_epoch(other, i);
+    if (here.total != there.total)
+      break;
+    if (here.number != there.number)
+      return there.number < here.number ? i : PLACE_LEVELS;
+  }
+  return PLACE_LEVELS;
 }
 
-bool team_round_begun(struct team *team) {
-  uint32_t rank = 0, round = 0;
-  uint64_t begun = 0;
-  if (team->places.begins == 0)
+void team_say_no_rounds(struct team *team) {
+  log_say_begun(team->own, false, BEGUN_UNKNOWN);
+  log_say_begun(team->own, true, BEGUN_UNKNOWN);
+}
+
+/* The index, plus one, of what this rank has issued last for real, but for marks where rounds begin. */
+static uint64_t team_last_real(const struct team *team) {
+  uint64_t last = team->run_real ? team->head : team->head - team->shadows;
+  return last != 0 && last == team->places.mark_end ? team->places.mark_before : last;
+}
+
+/* Whether the other rank has begun this round elsewhere, or a later one here or before, and this one has issued something since, or is
+ * there first. Not what it has begun before this one has begun its last round: it may have been in that loop before, as in a function that
+ * is called again. before: what this one said last. */
+static bool has_begun_elsewhere(const struct team *team, uint64_t own, uint64_t before,
+                                uint64_t begun) {
+  uint64_t at = begun_index(team, begun);
+  if (begun >> WHICH_SHIFT != own >> WHICH_SHIFT || begun_round(begun) < begun_round(own))
     return false;
-  team->places.begins = 0;
-  log_say_begun(team->own, begun_here(team));
-  if (team->owner.may_mix)
+  if (at >= team->head)
+    return (at == team->head) != (begun_round(begun) == begun_round(own));
+  bool is_old = before >> WHICH_SHIFT == own >> WHICH_SHIFT && at <= begun_index(team, before);
+  return team_last_real(team) > at && !is_old;
+}
+
+/* Whether the other rank has issued this index for real in an earlier round: it has not said yet where the next one begins. */
+static bool has_gone_past(const struct team *team, const struct plane_log *log, uint64_t own,
+                          uint64_t begun) {
+  return log_is_real(log, team->head) && begun >> WHICH_SHIFT == own >> WHICH_SHIFT &&
+         begun_round(begun) < begun_round(own);
+}
+
+/* Whether the round that begins here is not the other rank's, as far as that has said it. Fills in the guess. */
+static bool has_said_another(const struct team *team, uint32_t rank, uint32_t level,
+                             struct team_guess *guess) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  bool is_past = log_passed(log) > team->head; /* looked at before what it has begun */
+  uint64_t own = team->places.says[level], begun = log_begun(log, level > 0);
+  struct place_numbers there = place_numbers_of(begun_round(begun));
+  bool is_here = there.around == place_numbers_of(begun_round(own)).around;
+  guess->other = rank;
+  guess->level = is_here ? level : level - 1;
+  guess->other_round = is_here ? there.number : there.around;
+  guess->other_begun = 0;
+  if (own == 0)
     return false;
-  while (rank < team->plane->nranks &&
-         (rank == team->plane->rank || !is_in_another(team, rank, &round, &begun)))
-    rank++;
-  if (rank == team->plane->nranks)
+  if (has_begun_elsewhere(team, own, team->places.said[level], begun)) {
+    guess->other_begun = is_here ? begun_index(team, begun) + 1 : 0;
+    return true;
+  }
+  return is_past && has_gone_past(team, log, own, begun);
+}
+
+/* The same, or it claims the same here in an earlier one. */
+static bool is_in_another(const struct team *team, uint32_t rank, uint32_t level,
+                          struct team_guess *guess) {
+  struct log_claim claim;
+  if (has_said_another(team, rank, level, guess))
+    return true;
+  if (!log_read_claim(log_of(team->plane, rank), team->head, &claim) ||
+      claim.hash != team->claim.hash)
     return false;
-  bool told = plane_say_mixed(team->shared);
-  team->telling.guessed |= !told;
-  team->telling.guess =
-      (struct team_guess){.kind = GUESS_MIXED,
-                          .rank = team->plane->rank,
-                          .other = rank,
-                          .round = begun_round(begun_here(team)),
-                          .other_round = round,
-                          .begun = team->head,
-                          .other_begun = begun == 0 ? 0 : begun_index(team, begun) + 1,
-                          .member = team->claim.unit.members[0]};
-  team_copy_text(team->telling.guess.place, &team->claim.own_place);
+  guess->level = level_of_earlier(team->claim.own_place.rounds, claim.rounds, level);
+  if (guess->level == PLACE_LEVELS)
+    return false;
+  guess->other_round = place_epoch(claim.rounds, guess->level).number;
   return true;
 }
 
-bool team_counts_rounds(const struct team *team, const struct place *place) {
+/* Whether one of the other ranks is in another round at one of these levels. */
+static bool is_mixed(const struct team *team, uint32_t level, struct team_guess *guess) {
+  for (; level < PLACE_LEVELS; level++)
+    for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
+      if (rank != team->plane->rank && is_in_another(team, rank, level, guess))
+        return true;
+  return false;
+}
+
+/* The same of the two next to this one, which others look at in turn. */
+static bool is_beside_another(const struct team *team, uint32_t level) {
+  struct team_guess guess;
+  uint32_t nranks = team->plane->nranks, rank = team->plane->rank;
+  for (; level < PLACE_LEVELS; level++)
+    if (has_said_another(team, (rank + 1) % nranks, level, &guess) ||
+        has_said_another(team, (rank + nranks - 1) % nranks, level, &guess))
+      return true;
+  return false;
+}
+
+void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]) {
+  memcpy(team->places.says, says, sizeof(team->places.says));
+  for (uint32_t level = 0; level < PLACE_LEVELS; level++)
+    team->places.said[level] = log_begun(team->own, level > 0);
+}
+
+void team_begin_round(struct team *team, uint32_t level, const uint64_t says[PLACE_LEVELS],
+                      bool quietly) {
+  team_say_round(team, says);
+  bool told = plane_is_mixed(team->shared) || team->owner.may_mix;
+  team->places.begins = told || (quietly && !is_beside_another(team, level)) ? 0 : level + 1;
+}
+
+bool team_is_saying(const struct team *team) {
+  return (team->places.says[0] | team->places.says[1]) != 0;
+}
+
+bool team_round_begun(struct team *team) {
+  uint32_t level = team->places.begins - 1;
+  struct team_guess guess = {.kind = GUESS_MIXED, .rank = team->plane->rank, .begun = team->head};
+  if (team->claim.open && unit_is_round(team->claim.unit)) {
+    team->places.mark_before = team_last_real(team);
+    team->places.mark_end = team->head + 1;
+  }
+  for (uint32_t i = 0; i < PLACE_LEVELS; i++)
+    if (team->places.says[i] != 0)
+      log_say_begun(team->own, i > 0, begun_here(team, team->places.says[i]));
+  bool mixed = team->places.begins != 0 && is_mixed(team, level, &guess);
+  team->places.begins = 0;
+  memset(team->places.says, 0, sizeof(team->places.says));
+  if (!mixed)
+    return false;
+  bool told = plane_say_mixed(team->shared);
+  team->telling.guessed |= !told;
+  guess.round = place_epoch(team->claim.own_place.rounds, guess.level).number;
+  guess.member = team->claim.unit.members[0];
+  team_copy_text(guess.place, &team->claim.own_place);
+  team->telling.guess = guess;
+  return true;
+}
+
+bool team_counts_rounds(const struct team *team, const struct place *place, uint32_t levels) {
   uint32_t at = 0;
   for (const struct known_place *other;
        (other = place_table_next(team->places.table, &at)) != NULL;)
-    if (other->counted && place_shares_epoch(place, &other->place))
+    if (other->counted >= levels && place_loops_around(place, &other->place) >= levels)
       return true;
   return false;
 }

@@ -5,7 +5,7 @@
 #define ENTRY_OF_ALL                                                                               \
   (ENTRY_EXPECTED | ENTRY_LEAVE | ENTRY_MEETING | ENTRY_REFUSED | ENTRY_DEVIATION | ENTRY_REJOIN | \
    ENTRY_RESYNC | ENTRY_ALL | ENTRY_COMMON | ENTRY_APART | ENTRY_BEHIND | ENTRY_EVEN |             \
-   ENTRY_COUNTED)
+   ENTRY_COUNTED | ENTRY_COUNTED_WITHIN)
 
 /* Whether the unit that G has here is the one that this rank claims. */
 static bool is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,

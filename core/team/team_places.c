@@ -419,7 +419,8 @@ void team_learn_place(struct team *team, struct unit unit, uint32_t flags) {
     team->places.lone_at = team->head;
   if (!(flags & ENTRY_EXPECTED))
     known->asked_at = team->head;
-  known->counted |= (flags & ENTRY_COUNTED) != 0;
+  if ((flags & ENTRY_COUNTED_WITHIN) || ((flags & ENTRY_COUNTED) && known->counted == 0))
+    known->counted = flags & ENTRY_COUNTED_WITHIN ? 2 : 1;
   known->met |= (flags & ENTRY_MEETING) != 0;
   if (known->place.nnodes != 0)
     team->places.last = known->place.id;

@@ -147,7 +147,7 @@ static void add_clocks(struct team *team) {
     struct claimed *unit = &settle->units[i];
     if (unit->place == NULL)
       continue;
-    unit->alike = team_counts_rounds(team, unit->place);
+    unit->alike = team_counts_rounds(team, unit->place, 1);
     unit->clocks = team_clocks(team, unit->place, unit->even);
     if (has_branch(settle, unit))
       unit->in_branch = find_in_branch(team, unit);
@@ -253,22 +253,39 @@ static bool all_stand_at(const struct settle *sum, const struct claimed *winner)
   return true;
 }
 
-static bool is_counted(const struct claimed *winner) {
-  return !winner->uncounted && place_rounds_count_alike(winner->rounds, winner->rounds);
+/* On how many levels all who claim it say the same round, of as many. */
+static uint32_t levels_counted(const struct claimed *claimed) {
+  uint32_t said = place_rounds_alike(claimed->rounds, claimed->rounds);
+  uint32_t alike = PLACE_LEVELS - claimed->apart_levels;
+  return said < alike ? said : alike;
 }
 
-/* Whether a rank begins a round of the outermost loop around the winner, and all say which one they are in, of as many. */
-static bool is_begun(const struct settle *sum, const struct claimed *winner) {
-  uint32_t total = place_epoch(winner->rounds).total;
+static uint32_t flags_counted(uint32_t levels) {
+  return (levels > 0 ? ENTRY_COUNTED : 0) | (levels > 1 ? ENTRY_COUNTED_WITHIN : 0);
+}
+
+/* On how many levels two say which round they are in, of as many, each for itself; and their loops are around both. */
+static uint32_t levels_in_common(const struct claimed *a, const struct claimed *b) {
+  if (a->place == NULL || b->place == NULL)
+    return 0;
+  uint32_t levels = place_loops_around(a->place, b->place), level = 0;
+  while (level < levels && level < levels_counted(a) && level < levels_counted(b) &&
+         place_epoch(a->rounds, level).total != 0 &&
+         place_epoch(a->rounds, level).total == place_epoch(b->rounds, level).total)
+    level++;
+  return level;
+}
+
+/* On how many levels all say which round they are in, of as many, if one of them begins one. */
+static uint32_t levels_begun(const struct settle *sum, const struct claimed *winner) {
+  uint32_t levels = PLACE_LEVELS;
   bool begins = false;
   for (uint32_t i = 0; i < sum->nunits; i++) {
-    const struct claimed *unit = &sum->units[i];
-    if (winner->place == NULL || unit->place == NULL || unit->uncounted ||
-        !place_shares_epoch(winner->place, unit->place) || place_epoch(unit->rounds).total != total)
-      return false;
-    begins |= unit->mark == MARK_ROUND;
+    uint32_t common = levels_in_common(winner, &sum->units[i]);
+    levels = common < levels ? common : levels;
+    begins |= sum->units[i].mark == MARK_ROUND;
   }
-  return begins && total != 0;
+  return begins ? levels : 0;
 }
 
 /* Of a unit that all claim. */
@@ -286,7 +303,7 @@ static uint32_t flags_of_all(struct team *team, struct unit unit, const struct c
   if (deviates && team->symbol_expected != SYMBOL_NONE)
     flags |= ENTRY_DEVIATION;
   if (winner->place_id != 0 && !winner->elsewhere && all_stand_at(team->settling.sum, winner))
-    flags |= ENTRY_COMMON | (is_counted(winner) ? ENTRY_COUNTED : 0);
+    flags |= ENTRY_COMMON | flags_counted(levels_counted(winner));
   return flags;
 }
 
@@ -404,8 +421,7 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     flags |= ENTRY_REFUSED;
   if (team->apart != APART_NONE && !(flags & ENTRY_REJOIN))
     flags |= ENTRY_APART;
-  if (is_begun(team->settling.sum, winner))
-    flags |= ENTRY_COUNTED;
+  flags |= flags_counted(levels_begun(team->settling.sum, winner));
   if (epoch != 0) {
     flags |= ENTRY_BEHIND;
     team->epoch_behind = epoch & UINT8_MAX;

@@ -49,7 +49,7 @@ enum guess_kind {
   GUESS_APART,  /* ... has not, though it may be the same */
   GUESS_BLIND,  /* nothing yet: it cannot be seen where the rank's unit stands */
   GUESS_EPOCH,  /* none: one rank is found to be some epochs ahead of the other */
-  GUESS_MIXED,  /* none: the ranks are not in the same round of their outermost loop */
+  GUESS_MIXED,  /* none: the ranks are not in the same round of a loop of theirs */
   GUESS_HIDDEN, /* the other rank has joined, and it cannot be seen where its unit stands */
   GUESS_BEHIND, /* the other rank has left a loop to send or receive, and waits until this one has */
   GUESS_BESIDE, /* ... and does not wait */
@@ -59,9 +59,9 @@ struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
   uint32_t epochs; /* GUESS_EPOCH: how many the other is ahead */
-  /* GUESS_MIXED: in which rounds the ranks are; the index where the one's begins; that, plus one, where the other's has
-   * begun, 0: not known. */
-  uint32_t round, other_round;
+  /* GUESS_MIXED: in which rounds the ranks are, of the loop at a level (place_rounds.h); the index where the one's begins; that,
+   * plus one, where the other's has begun, 0: not known. */
+  uint32_t level, round, other_round;
   uint64_t begun, other_begun;
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
@@ -180,7 +180,11 @@ struct team_places {
   place_rounds_t
       rounds; /* in which this rank stood when it last claimed, or looked before a commit */
   uint32_t
-      begins; /* the round of the outermost loop that begins with this rank's next unit; 0: none that is known */
+      begins; /* the level, plus one, of a loop of which a round begins with this rank's next unit; 0: none that is known */
+  uint64_t says[PLACE_LEVELS]; /* ... and what it says of it, by level: team_says; 0: nothing */
+  uint64_t said[PLACE_LEVELS]; /* ... and had said before */
+  /* The index behind the last mark of this rank where a round begins; and behind what it had issued for real before. */
+  uint64_t mark_end, mark_before;
   bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];
   uint32_t naliases;

@@ -217,10 +217,10 @@ static inline void log_say_asks(struct plane_log *own, bool asks);
 static inline bool log_is_unsteady(const struct plane_log *log);
 static inline void log_say_unsteady(struct plane_log *own);
 
-/* What a rank says of the round of its outermost loop (team_epochs.c); 0: nothing. Sequentially consistent: of two ranks that say
- * one, and then look at the other's, at least one sees it. */
-static inline uint64_t log_begun(const struct plane_log *log);
-static inline void log_say_begun(struct plane_log *own, uint64_t begun);
+/* What a rank says of the round of its outermost loop, and of the loop in that one (team_epochs.c); 0: nothing. Sequentially
+ * consistent: of two ranks that say one, and then look at the other's, at least one sees it. */
+static inline uint64_t log_begun(const struct plane_log *log, bool within);
+static inline void log_say_begun(struct plane_log *own, bool within, uint64_t begun);
 
 /* ---- attention: one load tells an active rank that nobody needs anything ---- */
 

@@ -358,12 +358,12 @@ static inline void log_say_unsteady(struct plane_log *own) {
   atomic_store(&own->unsteady, 1);
 }
 
-static inline uint64_t log_begun(const struct plane_log *log) {
-  return atomic_load(&log->begun);
+static inline uint64_t log_begun(const struct plane_log *log, bool within) {
+  return atomic_load(within ? &log->begun_within : &log->begun);
 }
 
-static inline void log_say_begun(struct plane_log *own, uint64_t begun) {
-  atomic_store(&own->begun, begun);
+static inline void log_say_begun(struct plane_log *own, bool within, uint64_t begun) {
+  atomic_store(within ? &own->begun_within : &own->begun, begun);
 }
 
 /* ---- attention ---- */

@@ -65,10 +65,10 @@ struct mirror_word {
   uint16_t at; /* offset in struct plane_log */
   uint8_t bytes, kind, when;
 };
-#define MIRROR_WORDS 23u
+#define MIRROR_WORDS 24u
 /* In the order in which they are applied. */
 extern const struct mirror_word mirror_words[MIRROR_WORDS];
-enum { WORD_LOSSY_COUNT = 6, WORD_ANSWERING = 19, WORD_UNSTEADY = 20, WORD_STATE = 22 };
+enum { WORD_LOSSY_COUNT = 7, WORD_ANSWERING = 20, WORD_UNSTEADY = 21, WORD_STATE = 23 };
 
 uint64_t mirror_word_load(const struct plane_log *log, uint32_t word);
 void mirror_word_store(struct plane_log *log, uint32_t word, uint64_t value);

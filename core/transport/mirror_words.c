@@ -8,7 +8,8 @@
  * first is above the second; of those that it takes away in that order, too. */
 const struct mirror_word mirror_words[MIRROR_WORDS] = {
     WORD(mirrored, WORD_PLAIN, WORD_EARLY),    WORD(refused_for, WORD_PLAIN, WORD_EARLY),
-    WORD(begun, WORD_PLAIN, WORD_EARLY),       WORD(lossy_kind, WORD_PLAIN, WORD_LATE),
+    WORD(begun, WORD_PLAIN, WORD_EARLY),       WORD(begun_within, WORD_PLAIN, WORD_EARLY),
+    WORD(lossy_kind, WORD_PLAIN, WORD_LATE),
     WORD(lossy_peer, WORD_PLAIN, WORD_LATE),   WORD(lossy_index, WORD_PLAIN, WORD_LATE),
     WORD(lossy_count, WORD_PLAIN, WORD_LATE),  WORD(shadows, WORD_PLAIN, WORD_LATE),
     WORD(joined_time, WORD_JOINED, WORD_LATE), WORD(parts, WORD_PLAIN, WORD_LATE),
@@ -22,7 +23,7 @@ const struct mirror_word mirror_words[MIRROR_WORDS] = {
 };
 /* A new word of a log is one of these, or has a part of a frame of its own. The exception is
  * `awaits`, which is for the machine's own agent. */
-_Static_assert(PLANE_VERSION == 38, "every word of a log is mirrored");
+_Static_assert(PLANE_VERSION == 39, "every word of a log is mirrored");
 
 static const void *word_of(const struct plane_log *log, uint32_t word) {
   return (const unsigned char *)log + mirror_words[word].at;

@@ -49,6 +49,7 @@ enum entry_flag {
   /* All said the same round of the outermost loop, and of as many; or a rank began one where others were in
    * an earlier one, and all said as many. */
   ENTRY_COUNTED = 1u << 14,
+  ENTRY_COUNTED_WITHIN = 1u << 15, /* and so of the loop in that one */
 };
 #define ENTRY_NO_UNIT (ENTRY_LEAVE | ENTRY_STOPPED)
 

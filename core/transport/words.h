@@ -22,7 +22,7 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 38u
+#define PLANE_VERSION 39u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
@@ -39,9 +39,9 @@ struct plane_entry {
    * the epoch (ENTRY_BEHIND), and its high byte the mark of what is apart (ENTRY_APART). */
   _Atomic uint32_t ranks;
 };
-#define ENTRY_FLAG_BITS 15
+#define ENTRY_FLAG_BITS 16
 #define ENTRY_FLAGS ((1u << ENTRY_FLAG_BITS) - 1)
-_Static_assert(ENTRY_COUNTED == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum entry_flag");
+_Static_assert(ENTRY_COUNTED_WITHIN == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum entry_flag");
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 /* Flags of a claim: low bits enum claim_flag, above them enum mark of the claim, if it is one. */
@@ -110,7 +110,7 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
       joined_time;            /* high half: how long, in ms; low half: since when, 0: it has not */
   _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
   _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
-  _Atomic uint64_t begun;     /* log_say_begun */
+  _Atomic uint64_t begun, begun_within; /* log_say_begun */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
   _Atomic uint32_t awaits;    /* not 0: it waits for others without a claim */
   _Atomic uint32_t unsteady;  /* not 0: log_say_unsteady */

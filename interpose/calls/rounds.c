@@ -9,59 +9,72 @@
 #include "interpose/places/places.h"
 #include "interpose/self/environment.h"
 
-/* Where a rank was last in a team, as its endpoint keeps it: a word. */
+/* Where a rank was last in a team, as its endpoint keeps it: of each level a word. */
 #define VISIT_EACH (UINT32_C(1) << 31)
 
-enum {
-  /* Where a round begins is said of the first rounds of a loop; and of others if so many units have been passed since the last
-   * that was. */
-  SAID_EACH = 8,
-  SAID_UNITS = 4096,
-};
+enum { CLAIMED_EACH = 8 }; /* of the first rounds of a loop */
 
 /* Which rounds it has come to, as a word: of which loop, the number of the last one, and how many. */
-enum { COUNT_BITS = 20, COUNT_MAX = (1 << COUNT_BITS) - 1 };
-_Static_assert(2 * PLACE_EPOCHS_MAX < 1u << (32 - COUNT_BITS), "all numbers of rounds");
+enum { COUNT_BITS = 12, COUNT_MAX = (1 << COUNT_BITS) - 1 };
+_Static_assert(PLACE_NUMBERS_MAX <= 1u << (32 - COUNT_BITS), "all numbers of rounds");
 
-static uint64_t word_of(const struct places_round *round) {
-  return (uint64_t)round->loop << 32 | round->number | (round->each ? VISIT_EACH : 0);
+static uint64_t word_of(const struct places_round *round, uint32_t level) {
+  return (uint64_t)round->of[level].loop << 32 | round->of[level].number |
+         (level == 0 && round->each ? VISIT_EACH : 0);
 }
 
-/* Whether a rank comes to another round with `now`, and has not come to all others of the last one where each round
- * comes. last: the word. */
-static bool goes_round(uint64_t last, const struct places_round *now) {
-  uint32_t number = (uint32_t)last & ~VISIT_EACH;
+/* Whether a rank comes to another round of a loop with `now`. UNSEEN: nobody needs to look where others are, as they have just been
+ * together, at a point that each round comes to; or it is the first one, and nobody is in an earlier one. */
+enum turn { TURNS_NOT, TURNS_UNSEEN, TURNS };
+
+/* Of the outermost loop. last: the word. */
+static enum turn turn_of_outermost(uint64_t last, const struct places_round *now) {
+  uint32_t number = (uint32_t)last & ~VISIT_EACH, is = now->of[0].number;
   bool each = ((uint32_t)last & VISIT_EACH) != 0;
-  if (now->loop == 0)
-    return false;
-  if ((uint32_t)(last >> 32) != now->loop || now->number < number)
-    return now->number > 1; /* others may be in earlier ones */
-  return now->number != number && !(each && now->number == number + 1);
+  if (now->of[0].loop == 0)
+    return TURNS_NOT;
+  if ((uint32_t)(last >> 32) != now->of[0].loop || is < number)
+    return is > 1 ? TURNS : TURNS_UNSEEN;
+  if (is == number)
+    return TURNS_NOT;
+  return each && is == number + 1 ? TURNS_UNSEEN : TURNS;
 }
 
-/* How many rounds of the loop the rank has come to, this one among them. Their numbers need not begin with 1. */
-static uint32_t rounds_come_to(const struct endpoint *end, const struct places_round *now) {
-  uint64_t rounds = atomic_load(&end->rounds);
+/* Of the loop in that one. */
+static enum turn turn_within(uint64_t last, const struct places_round *now) {
+  struct place_numbers before = place_numbers_of((uint32_t)last),
+                       is = place_numbers_of(now->of[1].number);
+  if (now->of[1].loop == 0)
+    return TURNS_NOT;
+  if (last >> 32 != now->of[1].loop || before.around != is.around)
+    return is.number > 1 ? TURNS : TURNS_UNSEEN;
+  return before.number != is.number ? TURNS : TURNS_NOT;
+}
+
+/* How many rounds of the loop at a level the rank has come to, this one among them. Their numbers need not begin with 1. */
+static uint32_t rounds_come_to(const struct endpoint *end, const struct places_round *now,
+                               uint32_t level) {
+  uint64_t rounds = atomic_load(&end->rounds[level]);
   uint32_t last = (uint32_t)rounds >> COUNT_BITS, count = (uint32_t)rounds & COUNT_MAX;
-  if ((uint32_t)(rounds >> 32) != now->loop || now->number < last)
+  if ((uint32_t)(rounds >> 32) != now->of[level].loop || now->of[level].number < last)
     return 1;
-  return count + (now->number != last && count < COUNT_MAX);
+  return count + (now->of[level].number != last && count < COUNT_MAX);
 }
 
 static void note_round(struct endpoint *end, const struct places_round *now) {
-  uint32_t number = now->number & ((1u << (32 - COUNT_BITS)) - 1);
-  if (now->loop != 0)
-    atomic_store(&end->rounds,
-                 (uint64_t)now->loop << 32 | number << COUNT_BITS | rounds_come_to(end, now));
-  atomic_store(&end->visit, word_of(now));
+  for (uint32_t level = 0; level < PLACE_LEVELS; level++) {
+    if (now->of[level].loop != 0)
+      atomic_store(&end->rounds[level], (uint64_t)now->of[level].loop << 32 |
+                                            now->of[level].number << COUNT_BITS |
+                                            rounds_come_to(end, now, level));
+    if (now->of[level].loop != 0 || level == 0)
+      atomic_store(&end->visits[level], word_of(now, level));
+  }
 }
 
-/* To say where a round begins is a claim, for which ranks wait for each other on the host: of a loop of short rounds not each is said. */
-static bool is_said(const struct endpoint *end, const struct places_round *now) {
-  uint32_t rounds = rounds_come_to(end, now);
-  return join_settings()->epochs == EPOCHS_WAIT || rounds <= SAID_EACH ||
-         (rounds & (rounds - 1)) == 0 ||
-         team_passed(end->team) - atomic_load(&end->begun) >= SAID_UNITS;
+/* Ranks wait for each other on the host where a call is claimed: of a loop of short rounds not each begins so. */
+static bool is_claimed(const struct endpoint *end, const struct places_round *now, uint32_t level) {
+  return join_settings()->epochs == EPOCHS_WAIT || rounds_come_to(end, now, level) <= CLAIMED_EACH;
 }
 
 /* Whether ranks of a team of this process send and receive: then to wait for each other costs more (core/team/team_runs.c). */
@@ -74,10 +87,43 @@ static bool has_posted(void) {
   return posted;
 }
 
-/* Whether a round begins in the team. */
-static bool is_due(const struct endpoint *end, const struct places_round *now) {
-  return goes_round(atomic_load(&end->visit), now) && is_said(end, now) &&
-         (join_settings()->epochs == EPOCHS_WAIT || !has_posted());
+/* What begins in the team with a call. */
+struct beginning {
+  uint32_t level;           /* the outermost that does; PLACE_LEVELS: none */
+  uint32_t how;             /* of the endpoint's bits */
+  bool turns[PLACE_LEVELS]; /* by level: a round begins */
+};
+
+static struct beginning rounds_beginning(const struct endpoint *end,
+                                         const struct places_round *now) {
+  const enum turn turns[] = {turn_of_outermost(atomic_load(&end->visits[0]), now),
+                             turn_within(atomic_load(&end->visits[1]), now)};
+  enum turn most = turns[0] > turns[1] ? turns[0] : turns[1];
+  struct beginning beginning = {PLACE_LEVELS, 0, {false}};
+  for (uint32_t level = PLACE_LEVELS; level-- > 0;) {
+    beginning.turns[level] = turns[level] != TURNS_NOT;
+    if (most != TURNS_NOT && turns[level] == most)
+      beginning.level = level;
+  }
+  if (beginning.level == PLACE_LEVELS)
+    return beginning;
+  if (most == TURNS_UNSEEN)
+    beginning.how = ENDPOINT_BEGINS_UNSEEN;
+  else if (!is_claimed(end, now, beginning.level))
+    beginning.how = ENDPOINT_BEGINS_QUIETLY;
+  if (!now->of[beginning.level].comes)
+    beginning.how |= ENDPOINT_BEGINS_PERHAPS;
+  return beginning;
+}
+
+/* The same, where ranks say where their rounds begin. */
+static struct beginning beginning_here(const struct endpoint *end, const struct places_round *now) {
+  struct beginning beginning = rounds_beginning(end, now);
+  if (beginning.level == PLACE_LEVELS || join_settings()->epochs == EPOCHS_WAIT || !has_posted())
+    return beginning;
+  team_say_no_rounds(end->team);
+  beginning.level = PLACE_LEVELS;
+  return beginning;
 }
 
 static bool rounds_are_on(void) {
@@ -90,15 +136,30 @@ bool rounds_are_due(ncclComm_t handle) {
       rounds_are_on() && places_round(&now, handle) ? communicator_find(handle) : NULL;
   if (comm == NULL)
     return false;
-  if (is_due(comm->end, &now))
+  if (beginning_here(comm->end, &now).level != PLACE_LEVELS)
     return true;
   note_round(comm->end, &now);
   places_round_noted(handle);
   return false;
 }
 
-static bool is_in_loop(const struct endpoint *end, const struct places_round *now) {
-  return (uint32_t)(atomic_load(&end->visit) >> 32) == now->loop;
+/* For the next request (struct endpoint). */
+static void say_beginning(struct endpoint *end, const struct places_round *now,
+                          const struct beginning *beginning) {
+  for (uint32_t level = 0; level < PLACE_LEVELS; level++) {
+    uint32_t totals[] = {now->of[0].total, now->of[1].total};
+    atomic_store(&end->says[level],
+                 beginning->turns[level]
+                     ? team_says(places_current(), totals, level, now->of[level].number)
+                     : 0);
+  }
+  atomic_store(&end->begins, (beginning->level + 1) | beginning->how);
+}
+
+/* Whether the rank was last in the loop at a level. */
+static bool is_in_loop(const struct endpoint *end, const struct places_round *now, uint32_t level) {
+  uint64_t last = atomic_load(&end->visits[level]);
+  return now->of[level].loop != 0 && (uint32_t)(last >> 32) == now->of[level].loop;
 }
 
 /* A round begins in the team, unless that is among the requests already: adds it to them. Takes note of it. Returns how many there are. */
@@ -107,11 +168,17 @@ static uint32_t begin_round(struct endpoint *end, const struct places_round *now
   for (uint32_t i = 0; i < nrequests; i++)
     if (requests[i].end == end)
       return nrequests;
-  if (!apart_is_set(end) && is_due(end, now)) {
-    atomic_store(&end->begun, team_passed(end->team));
-    atomic_store(&end->begins, now->number | (now->comes ? 0 : ENDPOINT_BEGINS_PERHAPS));
-    requests[nrequests++] =
-        (struct request){.end = end, .goes_round = is_in_loop(end, now), .comes = now->comes};
+  struct beginning beginning = {.level = PLACE_LEVELS};
+  if (!apart_is_set(end))
+    beginning = beginning_here(end, now);
+  if (beginning.level != PLACE_LEVELS)
+    say_beginning(end, now, &beginning);
+  if (beginning.level != PLACE_LEVELS &&
+      !(beginning.how & (ENDPOINT_BEGINS_QUIETLY | ENDPOINT_BEGINS_UNSEEN))) {
+    requests[nrequests] = (struct request){.end = end, .level = beginning.level};
+    for (uint32_t i = 0; i < PLACE_LEVELS; i++)
+      requests[nrequests].goes_round[i] = is_in_loop(end, now, i);
+    nrequests++;
   }
   note_round(end, now);
   return nrequests;
@@ -143,23 +210,43 @@ static uint32_t begin_for_others(const struct places_round *now, struct request 
     *requests = more;
   for (struct endpoint *end = first;
        more != NULL && end != NULL && overlap != NULL && nrequests < room; end = end->next)
-    if (is_in_loop(end, now) && atomic_load(&end->overlap) == overlap)
+    if (is_in_loop(end, now, (*requests)[0].level) && atomic_load(&end->overlap) == overlap)
       nrequests = begin_round(end, now, *requests, nrequests);
   communicator_release_endpoints();
   return nrequests;
 }
 
-/* The marks at the beginning of the round. */
-static ncclResult_t wait_for_round(struct request *requests, uint32_t nrequests) {
+static bool has_several_teams(void) {
+  const struct endpoint *first = communicator_hold_endpoints();
+  bool several = first != NULL && first->next != NULL;
+  communicator_release_endpoints();
+  return several;
+}
+
+/* Of the present call. Of several teams that of the outermost loop alone: a rank without anything to do in a round of the inner one may be
+ * waited for in another team, and then nobody comes to the mark. False: it says none. */
+static bool marks_here(struct round_marks *marks) {
   struct place place;
   struct place_begin begin;
-  if (nrequests == 0 || join_settings()->epochs != EPOCHS_WAIT || !places_describe(&place) ||
-      !place_round_begins(&place, &begin))
+  *marks = (struct round_marks){.levels = 0};
+  if (!places_describe(&place))
+    return false;
+  uint32_t most = has_several_teams() ? 1 : PLACE_LEVELS;
+  while (marks->levels < most && place_round_begins(&place, marks->levels, &begin))
+    marks->of[marks->levels++] =
+        (struct round_mark){round_member(begin.place.id, begin.number), begin.place, begin.comes};
+  return marks->levels != 0;
+}
+
+/* The marks at the beginning of the round. */
+static ncclResult_t wait_for_round(struct request *requests, uint32_t nrequests) {
+  struct round_marks marks;
+  if (nrequests == 0 || join_settings()->epochs != EPOCHS_WAIT || !marks_here(&marks))
     return ncclSuccess;
-  const struct member mark = round_member(begin.place.id, begin.number);
   for (uint32_t i = 0; i < nrequests; i++) {
-    requests[i].unit = (struct unit){&mark, 1};
-    requests[i].place = &begin.place;
+    requests[i].unit = (struct unit){&marks.of[0].mark, 1};
+    requests[i].place = &marks.of[0].place;
+    requests[i].marks = &marks;
   }
   struct transaction transaction = {
       .kind = TRANSACTION_EXIT_POINT, .requests = requests, .nrequests = nrequests};

@@ -84,12 +84,15 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   cudaStream_t stream;          /* of the last call that has been claimed */
   uint64_t exception;      /* python_exception_at, when it last claimed a call of the program's */
-  _Atomic uint64_t visit;  /* in which round it was last: interpose/calls/rounds.c */
-  _Atomic uint64_t rounds; /* which ones it has come to: likewise */
-  /* The round that its next request begins; 0: none. With the bit: its rounds may be its own. */
+  _Atomic uint64_t visits[PLACE_LEVELS]; /* in which round it was last, by level: interpose/calls/rounds.c */
+  _Atomic uint64_t rounds[PLACE_LEVELS]; /* which ones it has come to: likewise */
+  /* The level, plus one, of the loop of which its next request begins a round; 0: none. With the bits: that it is not waited for, and not
+   * looked at; and that its rounds may be its own. */
   _Atomic uint32_t begins;
-  _Atomic uint64_t begun; /* how many units had been passed where it began one last that it said */
+  _Atomic uint64_t says[PLACE_LEVELS]; /* what it says of that, by level: team_says */
 #define ENDPOINT_BEGINS_PERHAPS (UINT32_C(1) << 31)
+#define ENDPOINT_BEGINS_QUIETLY (UINT32_C(1) << 30)
+#define ENDPOINT_BEGINS_UNSEEN (UINT32_C(1) << 29)
 
   bool stopped;        /* the program's last call was told to stop: core/team/team_stop.h */
   uint64_t stopped_in; /* the wait in which the rank was last stopped here, or elsewhere (wait.c) */

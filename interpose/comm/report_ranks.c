@@ -28,23 +28,28 @@ void report_not_counted(const struct endpoint *end, const char *place) {
 
 void report_mixed(const struct endpoint *end, const struct team_guess *guess, bool stops) {
   char text[DESCRIPTION], at[PLACE_TEXT_MAX + 8], begun[64] = "";
+  const char *loop = guess->level == 0 ? "outermost loop" : "loop within the outermost one";
   bool waits = join_settings()->epochs == EPOCHS_WAIT;
   if (guess->other_begun != 0)
-    snprintf(begun, sizeof(begun), " with collective %llu",
+    snprintf(begun, sizeof(begun), " at collective %llu",
              (unsigned long long)guess->other_begun - 1);
   log_line_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
-      "rank %u begins round %u of the outermost loop around %s%s with collective %llu, "
+      "rank %u begins round %u of the %s around %s%s at collective %llu, "
       "rank %u %s round %u%s: %s. %s",
-      guess->rank, guess->round, report_describe((struct unit){&guess->member, 1}, text),
+      guess->rank, guess->round, loop, report_describe((struct unit){&guess->member, 1}, text),
       report_at(guess->place, at), (unsigned long long)guess->begun, guess->other,
       guess->other_round < guess->round ? "is in" : "has begun", guess->other_round, begun,
       stops ? "the rank stops (NCCL_JOIN_UNSURE=stop): ncclRemoteError" : "they mix",
       waits ? "NCCL_JOIN_EPOCHS=wait does not hold in that loop (docs/places.md says where): call "
               "nccl_join_leave after each round"
-            : "If rounds of the outermost loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank "
-              "has its "
-              "own, such as files, NCCL_JOIN_EPOCHS=mix says that that is meant");
+      : guess->level == 0
+          ? "If rounds of the outermost loop are epochs, set NCCL_JOIN_EPOCHS=wait; if each rank "
+            "has its "
+            "own, such as files, NCCL_JOIN_EPOCHS=mix says that that is meant"
+          : "If all ranks are to be in one round of that loop, as of models that are trained one "
+            "after the other, set NCCL_JOIN_EPOCHS=wait; if each rank has its own, such as files, "
+            "NCCL_JOIN_EPOCHS=mix says that that is meant");
 }
 
 const char *report_at(const char *place, char text[PLACE_TEXT_MAX + 8]) {

@@ -77,7 +77,8 @@ static uint32_t request_flags(const struct request *request) {
 static bool request_commits(struct request *request) {
   struct endpoint *end = request->end;
   return !team_begins_round(end->team) && overlap_may_commit(end->overlap, end->team) &&
-         team_commit(end->team, request->unit);
+         (team_is_saying(end->team) ? team_commit_slowly(end->team, request->unit)
+                                    : team_commit(end->team, request->unit));
 }
 
 static void request_committed(struct request *request) {
@@ -92,26 +93,55 @@ static void request_begin_round(const struct request *request) {
   struct endpoint *end = request->end;
   struct place place;
   uint32_t begins = request->place == NULL ? atomic_exchange(&end->begins, 0) : 0;
-  bool known = (begins & ENDPOINT_BEGINS_PERHAPS) == 0 ||
-               (places_describe(&place) && team_counts_rounds(end->team, &place));
-  if (begins != 0 && known)
-    team_begin_round(end->team, begins & ~ENDPOINT_BEGINS_PERHAPS);
+  uint32_t levels =
+      begins & ~(ENDPOINT_BEGINS_PERHAPS | ENDPOINT_BEGINS_QUIETLY | ENDPOINT_BEGINS_UNSEEN);
+  bool known = (begins & ENDPOINT_BEGINS_UNSEEN) == 0 &&
+               ((begins & ENDPOINT_BEGINS_PERHAPS) == 0 ||
+                (places_describe(&place) && team_counts_rounds(end->team, &place, levels)));
+  uint64_t says[PLACE_LEVELS];
+  for (uint32_t i = 0; i < PLACE_LEVELS; i++)
+    says[i] = atomic_load(&end->says[i]);
+  if (levels != 0 && known)
+    team_begin_round(end->team, levels - 1, says, (begins & ENDPOINT_BEGINS_QUIETLY) != 0);
+  else if (levels != 0)
+    team_say_round(end->team, says);
 }
 
-void request_refuse_rounds(struct request *requests, uint32_t nrequests) {
+/* Whether ranks may wait where a round of that level begins. Before the first one of a loop there is none to wait for. */
+static bool request_may_begin(const struct request *request, uint32_t level) {
+  const struct round_mark *mark = &request->marks->of[level];
+  if (level > request->level && place_numbers_of((uint32_t)mark->mark.count).number == 1)
+    return false;
+  return team_counts_rounds(request->end->team, &mark->place, level + 1) ||
+         (!request->goes_round[level] && mark->comes);
+}
+
+/* Finds the mark. False: there is none. */
+static bool request_find_mark(struct request *request) {
+  uint32_t level = request->marks->levels;
+  while (level-- > request->level)
+    if (request_may_begin(request, level)) {
+      request->unit = (struct unit){&request->marks->of[level].mark, 1};
+      request->place = &request->marks->of[level].place;
+      return true;
+    }
+  return false;
+}
+
+void request_find_marks(struct request *requests, uint32_t nrequests) {
   bool all = true;
   for (uint32_t i = 0; i < nrequests; i++) {
     struct request *request = &requests[i];
-    if (request->place == NULL || team_counts_rounds(request->end->team, request->place) ||
-        (!request->goes_round && request->comes))
+    if (request->marks == NULL || request_find_mark(request))
       continue;
-    if (request->goes_round)
-      report_not_counted(request->end, request->place->text);
-    all &= !request->goes_round;
+    bool refuses = request->level == 0 && request->goes_round[0];
+    if (refuses)
+      report_not_counted(request->end, request->marks->of[0].place.text);
+    all &= !refuses;
     wait_settle(request, ncclSuccess);
   }
   for (uint32_t i = 0; i < nrequests && !all; i++)
-    if (requests[i].place != NULL && !requests[i].settled)
+    if (requests[i].marks != NULL && !requests[i].settled)
       wait_settle(&requests[i], ncclSuccess);
 }
 

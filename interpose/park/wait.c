@@ -74,7 +74,7 @@ uint32_t wait_with_room(struct request *requests, uint32_t nrequests, uint32_t r
   if (nrequests == 0 || requests[0].behind == NULL)
     wait_keep_step(&wait);
   wait.begun = true;
-  request_refuse_rounds(requests, nrequests);
+  request_find_marks(requests, nrequests);
   for (uint32_t i = 0; i < nrequests; i++)
     if (!requests[i].settled)
       request_begin(&requests[i]);

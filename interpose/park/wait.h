@@ -12,7 +12,21 @@
 
 #include <nccl.h>
 
+#include "core/place/place_rounds.h"
 #include "interpose/comm/communicator.h"
+
+/* A mark at the beginning of a round of the loop at a level (core/place/place_rounds.h). */
+struct round_mark {
+  struct member mark;
+  struct place place;
+  bool comes; /* each round comes to it */
+};
+
+/* The rounds that begin with a call, by level. */
+struct round_marks {
+  struct round_mark of[PLACE_LEVELS];
+  uint32_t levels; /* how many there are */
+};
 
 /* What a rank wants next in one team. */
 struct request {
@@ -21,8 +35,10 @@ struct request {
   cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
   const struct place *place; /* of a MARK_ROUND; otherwise NULL: that of the call */
-  bool goes_round;           /* of a MARK_ROUND: the rank has been in another round of that loop */
-  bool comes;                /* of a MARK_ROUND: each round comes to it (places_round) */
+  /* Of a MARK_ROUND; otherwise NULL. Which one it is, is found inside: that of the innermost level whose rounds count. */
+  const struct round_marks *marks;
+  uint32_t level;                /* likewise: the outermost level that another round begins of */
+  bool goes_round[PLACE_LEVELS]; /* likewise, by level: the rank has been in another round of it */
   const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
   /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
    * messages. NULL: there are none. */

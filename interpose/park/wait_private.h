@@ -142,9 +142,11 @@ void failing_note(struct endpoint *end);
  * receives the program has been told by its own calls. */
 ncclResult_t request_hear(struct endpoint *end, bool leaving);
 
-/* Settles marks at the beginning of a round whose rounds not all ranks of the team count alike: nobody would come. Not of a rank that comes
- * there for the first time, where each round comes: the claims tell. If the rank has been in another round there, all of them: it would wait in one team while its peers need it in another. */
-void request_refuse_rounds(struct request *requests, uint32_t nrequests);
+/* Finds out at the beginning of which rounds ranks are to wait, and settles requests for which there is none: not all ranks of the
+ * team count these rounds alike, so nobody would come. Not of a rank that comes there for the first time, where each round comes: the
+ * claims tell. If the rank has been in another round of the outermost loop there, all of them: it would wait in one team while its peers
+ * need it in another. */
+void request_find_marks(struct request *requests, uint32_t nrequests);
 
 /* Commits or claims what the rank wants. */
 void request_begin(struct request *request);

@@ -227,11 +227,14 @@ static struct native_frame in_one_function(const struct native_frame *frame) {
   return whole;
 }
 
-/* The outermost loop of a native place, which its node is. */
+/* The outermost loops of a native place, and which its nodes they are. */
 struct outermost {
-  uint32_t node;
-  bool is_known; /* what it counts */
-  struct native_loop loop;
+  uint32_t count;
+  struct {
+    uint32_t node;
+    bool is_known; /* what it counts */
+    struct native_loop loop;
+  } of[PLACE_LEVELS];
 };
 
 struct native_entry places_entry(void) {
@@ -241,15 +244,18 @@ struct native_entry places_entry(void) {
   return entry;
 }
 
-/* Looks for it among the nodes that a frame has given, from `from` on. */
+/* Looks for them among the nodes that a frame has given, from `from` on. */
 static void find_outermost(const struct native_frame *frame, const struct native_frame *whole,
                            const struct place_node *nodes, uint32_t from, uint32_t to,
                            struct outermost *found) {
   const struct native_entry entry = places_entry();
-  for (uint32_t i = from; i < to && found->node == PLACE_NODES_MAX; i++)
+  uint32_t depth = 0;
+  for (uint32_t i = from; i < to && found->count < PLACE_LEVELS; i++)
     if (nodes[i].flags & PLACE_LOOP) {
-      found->node = i;
-      found->is_known = native_loop_find(frame, whole, &entry, &found->loop);
+      found->of[found->count].node = i;
+      found->of[found->count].is_known =
+          native_loop_find(frame, whole, &entry, depth++, &found->of[found->count].loop);
+      found->count++;
     }
 }
 
@@ -257,7 +263,7 @@ static void find_outermost(const struct native_frame *frame, const struct native
 static uint32_t native_nodes(const struct native_stack *stack, size_t frames,
                              struct place_node *nodes, struct outermost *outermost) {
   uint32_t written = 0, before;
-  *outermost = (struct outermost){.node = PLACE_NODES_MAX};
+  *outermost = (struct outermost){.count = 0};
   struct native_frame whole, below = {.has_rule = false};
   for (size_t i = 0; i < frames; i++) {
     struct native_frame tails[NATIVE_TAILS_MAX];
@@ -314,23 +320,30 @@ static uint32_t python_and_site(const struct native_stack *stack, uint32_t waiti
   return written;
 }
 
-/* What the outermost loop of a native place says. */
-static void add_round(struct place *out, const struct outermost *outermost) {
+/* What the outermost loops of a native place say. */
+static void add_rounds(struct place *out, const struct outermost *outermost) {
   struct place_round rounds[PLACE_NODES_MAX] = {0};
-  if (outermost->is_known)
-    rounds[outermost->node] = native_loop_round(&outermost->loop, outermost->loop.value);
+  for (uint32_t i = 0; i < outermost->count; i++)
+    if (outermost->of[i].is_known)
+      rounds[outermost->of[i].node] =
+          native_loop_round(&outermost->of[i].loop, outermost->of[i].loop.value);
   out->rounds = place_rounds_of(out->nodes, out->nnodes, rounds);
 }
 
-bool places_native_loop(struct native_loop *loop) {
+uint32_t places_native_loops(struct native_loop loops[PLACE_LEVELS]) {
   struct native_stack stack;
   struct outermost outermost;
   struct place_node nodes[PLACE_NODES_MAX];
+  uint32_t level = 0;
   if (!native_stack_read(&stack, NULL))
-    return false;
+    return 0;
   native_nodes(&stack, stack.nouter, nodes, &outermost);
-  *loop = outermost.loop;
-  return outermost.is_known && outermost.loop.is_readable;
+  while (level < outermost.count && outermost.of[level].is_known &&
+         outermost.of[level].loop.is_readable) {
+    loops[level] = outermost.of[level].loop;
+    level++;
+  }
+  return level;
 }
 
 bool places_describe(struct place *out) {
@@ -356,10 +369,10 @@ bool places_describe(struct place *out) {
   else if (is_whole) {
     struct outermost outermost;
     out->nnodes = native_nodes(&stack, stack.nouter, out->nodes, &outermost);
-    add_round(out, &outermost);
+    add_rounds(out, &outermost);
   }
   if (guard_thread.site->id == out->id)
-    native_site_tell(guard_thread.site, place_round_begins(out, &begin));
+    native_site_tell(guard_thread.site, place_round_begins(out, 0, &begin));
   places_text_remember(out, &stack, waiting != 0);
   places_text(out->id, out->text, sizeof(out->text));
   return true;

@@ -176,14 +176,16 @@ uint32_t places_here(void);
  * be another than before. Remembers what places_text is to say of it. */
 bool places_describe(struct place *out);
 
-/* In which round of the outermost loop around it a call is made. */
+/* In which rounds of loops around it a call is made: of the outermost one, and of the one in it, if that has another loop around the
+ * call (place_round_begins). */
 struct places_round {
-  uint32_t
-      loop; /* id of the place at which its rounds begin (core/place/place_rounds.h); 0: there is
-                      none, or it does not say its rounds */
-  uint32_t number; /* from 1 on */
-  bool comes;      /* each round comes to the call, or to a loop that it stands in */
-  bool each;       /* place_is_of_each_epoch */
+  struct {
+    uint32_t loop; /* id of the place at which its rounds begin; 0: there is none, or it does not say its rounds */
+    uint32_t number; /* as in struct place_begin */
+    uint32_t total;  /* place_epoch */
+    bool comes;      /* each round comes to the call, or to a loop that it stands in */
+  } of[PLACE_LEVELS];
+  bool each; /* place_is_of_each_epoch */
 };
 
 /* Of the call of places_called, once places_here has been asked. False: its place is not known, or says no rounds, or
@@ -198,9 +200,9 @@ static inline bool places_may_say_rounds(void) {
 }
 void places_round_noted(const void *asker);
 
-/* Of the place of places_describe, in native code: the outermost loop around it. False: there is none, or it does not say its rounds. Walks the
+/* Of the place of places_describe, in native code: the outermost loops around it, so many of these as say their rounds. Walks the
  * stack. */
-bool places_native_loop(struct native_loop *loop);
+uint32_t places_native_loops(struct native_loop loops[PLACE_LEVELS]);
 struct native_entry places_entry(void);
 
 /* Whether the place of the call that the calling thread is in should be seen, so that users are to

@@ -45,6 +45,14 @@ Test(native_counters, of_other_loops_what_is_left_is_known) {
   check(by_threes, 3, 4, false, PLACE_EPOCHS_MAX, PLACE_EPOCHS_MAX);
 }
 
+/* What the first of two rounds sets is what the second one ends with. */
+Test(native_counters, that_are_set_say_whether_it_is_the_second_round) {
+  const struct native_counter set = {.step = 0, .bits = 32};
+  check(set, 0, 1, false, 1, 2);
+  check(set, UINT64_C(0x700000001), 1, false, 2, 2);
+  check(set, 1, 1, true, 1, 2);
+}
+
 /* Of more rounds than epochs are, and where the numbers fit nothing. */
 Test(native_counters, that_cannot_be_believed_say_nothing) {
   const struct native_counter down = {.step = -1, .bits = 32}, up = {.step = 1, .bits = 64};

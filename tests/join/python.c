@@ -239,7 +239,7 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
       {{{0, 2}, false}, {{3, 0}, false}, {{1, 4}, false}, {{3, 3}, false}, {{-1, -1}, false}},
       {{{2, 0}, false}, {{2, 0}, false}, {{2, 3}, true}, {{-1, -1}, false}},
   };
-  const char *const hows[] = {"for", "list", "bar", "thread"};
+  const char *const hows[] = {"for", "list", "bar", "thread", "models"};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (size_t how = 0; how < sizeof hows / sizeof *hows; how++) {
       /* An end that looks like the batches, behind a condition, which no rank has come to yet. */
@@ -261,6 +261,7 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
                {"list", NULL, "they mix. If rounds of the outermost loop are epochs"},
                {"bar", NULL, "begins round 2 of the outermost loop"},
                {"thread", NULL, "begins round 2 of the outermost loop"},
+               {"models", NULL, "begins round 2 of the loop within the outermost one"},
                {"threads", NULL, NULL},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
                {"while", NULL, NULL},
@@ -274,6 +275,50 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
     free(lines);
     run_free(result);
   }
+}
+
+/* A rank that waits where a round begins in one team may be waited for in another. */
+Test(epochs, wait_for_nobody_who_waits_for_them_in_another_team) {
+  run_needs_python();
+  const struct {
+    int nranks, ends;
+    const char *lengths;
+  } cases[] = {{3, 3, "1,0,2:0,1,2:2,0,2"},
+               {3, 6, "1,1,1/0,1,2:2,1,1/1,1,0"},
+               {4, 4, "1,1,1,1/1,1,1,1:1,1,1,1/0,1,2,1"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char program[] = "../../tests/join/python/parity.py", all[8];
+    struct run *result = run(&(struct launch){.nranks = cases[i].nranks,
+                                              .program = program,
+                                              .options = cases[i].lengths,
+                                              .environment = WAIT});
+    cr_assert(result->status == 0 && !result->timed_out, "%s\n%s%s", cases[i].lengths,
+              result->output, result->errors);
+    snprintf(all, sizeof all, " %d\n", cases[i].nranks);
+    int ends = 0, together = 0;
+    for (const char *at = result->output; (at = strstr(at, " end ")) != NULL; at++) {
+      const char *line_end = strchr(at, '\n');
+      ends++;
+      together += line_end != NULL && strncmp(line_end - 2, all, strlen(all)) == 0;
+    }
+    cr_expect_eq(ends, together, "%s\n%s", cases[i].lengths, result->output);
+    cr_expect_geq(ends, cases[i].ends);
+    run_free(result);
+  }
+}
+
+/* Of many rounds: no claim shows where the last of them begins. */
+Test(epochs, that_mix_after_many_even_ones_are_told) {
+  run_needs_python();
+  struct epoch_lengths of[21] = {
+      [18] = {{2, 3}, false}, [19] = {{3, 2}, false}, [20] = {{-1, -1}, false}};
+  for (int i = 0; i < 18; i++)
+    of[i].n[0] = of[i].n[1] = 1;
+  const char *const cases[][2] = {
+      {"for", "begins round 20 of the outermost loop"},
+      {"models", "begins round 2 of the loop within the outermost one"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    run_free(run_epochs_well(cases[i][0], of, NULL, cases[i][1]));
 }
 
 Test(epochs, the_job_stops_where_it_is_seen_that_they_mix) {
@@ -291,8 +336,8 @@ Test(epochs, even_ones_are_left_alone) {
   run_needs_python();
   const struct epoch_lengths of[] = {{{3, 3}, false}, {{0, 0}, false}, {{2, 2}, true},
                                      {{2, 2}, false}, {{4, 4}, false}, {{-1, -1}, false}};
-  const char *const hows[] = {"for", "list", "while", "map", "thread", "threads"};
-  for (int i = 0; i < 12; i++) {
+  const char *const hows[] = {"for", "list", "while", "map", "thread", "threads", "models"};
+  for (int i = 0; i < 14; i++) {
     const char *how = hows[i / 2];
     const char *warning = i % 2 && strcmp(how, "map") == 0 ? "count its rounds alike" : NULL;
     struct run *result = run_epochs_well(

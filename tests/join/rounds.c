@@ -14,8 +14,8 @@
 
 static const char *const builds[] = {"gcc-O0",   "gcc-O1",   "gcc-O2",   "gcc-O3",
                                      "clang-O0", "clang-O1", "clang-O2", "gcc-O2-frames"};
-static const char *const hows[] = {"up",       "down",   "over",  "function",
-                                   "settings", "global", "while", "counted"};
+static const char *const hows[] = {"up",    "down",    "over",   "function", "settings", "global",
+                                   "while", "counted", "models", "phases",   "pairs"};
 #define COUNT(of) (sizeof(of) / sizeof *(of))
 
 /* False: it has not been built: there is no such compiler, or no such processor, or all is built with sanitizers. */
@@ -27,12 +27,21 @@ static bool is_built(const char *build, char program[64]) {
 }
 
 /* Where the pointer that ends the loop is computed anew in each round, it is not known; nor is what a variable of the
- * program is set to, where gcc keeps it in a register from before the loop's test on. */
+ * program is set to, where gcc keeps it in a register from before the loop's test on; nor a limit on the stack of a function that
+ * saves registers behind a test; nor, in clang's builds, which of two rounds it is. */
 static bool is_read(const char *build, const char *how) {
   bool is_optimised = strstr(build, "-O0") == NULL;
+  if (strcmp(how, "pairs") == 0)
+    return !is_optimised || strcmp(build, "gcc-O1") == 0 || strcmp(build, "gcc-O2-frames") == 0;
   if (strcmp(how, "counted") == 0)
     return !is_optimised || strstr(build, "clang") != NULL;
   return strcmp(how, "over") != 0 || is_optimised;
+}
+
+/* What the compiler makes of a loop that has two rounds. */
+static bool are_two_loops(const char *build, const char *how) {
+  return strcmp(how, "pairs") == 0 &&
+         (strcmp(build, "gcc-O3") == 0 || strcmp(build, "clang-O2") == 0);
 }
 
 static struct run *run_epochs(const char *program, const char *how, const char *iterations,
@@ -70,6 +79,8 @@ static int each_way(void (*check)(const char *program, const char *how, bool rea
   char program[64];
   for (size_t build = 0; build < COUNT(builds); build++)
     for (size_t how = 0; how < COUNT(hows) && is_built(builds[build], program); how++) {
+      if (are_two_loops(builds[build], hows[how]))
+        continue;
       check(program, hows[how], is_read(builds[build], hows[how]));
       looked++;
     }
@@ -95,9 +106,14 @@ Test(rounds, of_loops_in_c_keep_epochs_apart) {
 
 static void check_told(const char *program, const char *how, bool read) {
   struct run *result = run_epochs(program, how, "2,3/3,2/2,3/1,1", NULL);
-  cr_expect_eq(run_says_in_a_line(result, "begins round 2 of the outermost loop",
-                                  "rank 1 is in round 1: they mix", NULL) ||
-                   run_says(result, "they mix. If rounds of the outermost loop are epochs"),
+  bool is_within =
+      strcmp(how, "models") == 0 || strcmp(how, "phases") == 0 || strcmp(how, "pairs") == 0;
+  const char *begins = is_within ? "begins round 2 of the loop within the outermost one"
+                                 : "begins round 2 of the outermost loop";
+  const char *advice = is_within ? "they mix. If all ranks are to be in one round of that loop"
+                                 : "they mix. If rounds of the outermost loop are epochs";
+  cr_expect_eq(run_says_in_a_line(result, begins, "rank 1 is in round 1: they mix", NULL) ||
+                   run_says(result, advice),
                read, "%s %s\n%s", program, how, result->errors);
   run_free(result);
 }

@@ -1,6 +1,7 @@
 /* Epochs with nothing between them, gone round in one of several ways: --how up, in order, with the number in a variable; down, from the last
  * one; over, over an array of what they are; function, in a function that is given how many there are; settings, as many as a
- * structure says that is passed on; global, as many as a variable of the program says; while, in a while; counted, in a variable of the program.
+ * structure says that is passed on; global, as many as a variable of the program says; while, in a while; counted, in a variable of the program;
+ * models, some in each round of a loop around; phases, the same in a function; pairs, two, as the compiler knows.
  *
  * Results: "sum <epoch> <i> <epoch of all> <n>" of each sum: the mean epoch of those that take part, and how many they are; "left".
  */
@@ -25,13 +26,15 @@ struct settings {
 
 static struct ranks ranks;
 static double *send, *receive;
-static int epochs, counted, grouped;
+static int epochs, counted, grouped, models = 2;
 static struct epoch all[EPOCHS_ROOM];
 
 static const struct option options[] = {
-    {"--how", &how, NULL, "up, down, over, function, settings, global, while or counted"},
+    {"--how", &how, NULL,
+     "up, down, over, function, settings, global, while, counted, models, phases or pairs"},
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3,5/5,3"},
     {"--grouped", NULL, &grouped, "1: each sum is a group"},
+    {"--models", NULL, &models, "how many rounds the loop of models has: 2"},
     {0},
 };
 
@@ -65,9 +68,23 @@ static __attribute__((noinline)) void train_counted(void) {
     sum(counted, i);
 }
 
+static __attribute__((noinline)) void train_phases(int first, int phases) {
+  for (int phase = 0; phase < phases; phase++)
+    for (int i = 0; i < all[first + phase].n; i++)
+      sum(first + phase, i);
+}
+
+/* Not all compilers make two loops of the one over models. */
+static __attribute__((noinline)) void train_pairs(int rounds) {
+  for (int round = 0; round < rounds; round++)
+    for (int model = 0; model < 2; model++)
+      for (int i = 0; i < all[2 * round].n * (1 - model) + all[2 * round + 1].n * model; i++)
+        sum(2 * round + model, i);
+}
+
 static void train(void) {
   struct settings settings = {.seed = 1, .epochs = epochs};
-  int number = 0, count = epochs;
+  int number = 0, count = epochs, each = models, rounds = (epochs + each - 1) / each;
   if (strcmp(how, "up") == 0) {
     for (int epoch = 0; epoch < count; epoch++)
       for (int i = 0; i < all[epoch].n; i++)
@@ -91,6 +108,16 @@ static void train(void) {
   } else if (strcmp(how, "counted") == 0) {
     for (counted = 0; counted < epochs; counted++)
       train_counted();
+  } else if (strcmp(how, "models") == 0) {
+    for (int round = 0; round < rounds; round++)
+      for (int model = 0; model < each; model++)
+        for (int i = 0; i < all[round * each + model].n; i++)
+          sum(round * each + model, i);
+  } else if (strcmp(how, "phases") == 0) {
+    for (int round = 0; round < rounds; round++)
+      train_phases(round * each, each);
+  } else if (strcmp(how, "pairs") == 0) {
+    train_pairs(rounds);
   } else {
     while (number < count) {
       for (int i = 0; i < all[number].n; i++)

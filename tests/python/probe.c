@@ -78,13 +78,13 @@ EXPORT uint32_t probe_rounds(uint32_t *numbers, uint32_t room) {
 
 /* The outermost loop alone: its round and how many there are, as they are read where the same call was made
  * before (again: as a call of the same id). False: it does not say them. */
-static struct python_loop loop_kept;
+static struct python_loop loops_kept[PLACE_LEVELS];
 
 EXPORT bool probe_round(uint32_t *numbers, bool again) {
   struct place_round round = {0};
-  if (!again && !python_loop(&loop_kept))
+  if (!again && python_call_loops(loops_kept) == 0)
     return false;
-  if (!python_loop_round(&loop_kept, &round))
+  if (!python_loop_round(&loops_kept[0], &round))
     return false;
   numbers[0] = round.number;
   numbers[1] = round.total;
@@ -99,7 +99,7 @@ EXPORT double probe_round_cost(void) {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int i = 0; i < 1000; i++)
-      python_loop_round(&loop_kept, &round);
+      python_loop_round(&loops_kept[0], &round);
     clock_gettime(CLOCK_MONOTONIC, &end);
     double took =
         ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / 1000;

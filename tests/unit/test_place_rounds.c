@@ -173,7 +173,7 @@ static struct place_begin begin_of(uint32_t id, place_rounds_t rounds) {
   struct place place = way(id);
   struct place_begin begin;
   place.rounds = rounds;
-  cr_assert(place_round_begins(&place, &begin));
+  cr_assert(place_round_begins(&place, 0, &begin));
   return begin;
 }
 
@@ -206,10 +206,10 @@ Test(place_rounds, where_it_begins_rounds_order_what_stands_behind_a_condition_t
   cr_expect_eq(place_compare_rounds(&begin.place, begin.place.rounds, &after, in(3, 0, 0), false),
                PASS_BEFORE);
   after.rounds = in(3, 0, 0);
-  cr_assert(place_round_begins(&after, &begin));
+  cr_assert(place_round_begins(&after, 0, &begin));
   cr_expect_not(begin.comes, "each rank may leave out others");
   after.nodes[2].flags |= PLACE_FIXED;
-  cr_assert(place_round_begins(&after, &begin));
+  cr_assert(place_round_begins(&after, 0, &begin));
   cr_expect(begin.comes, "all of them, or none");
 }
 
@@ -218,7 +218,7 @@ static bool begins(const struct place *place, struct place_round epochs) {
   struct place_begin begin;
   with.rounds =
       place_rounds_of(place->nodes, place->nnodes, (struct place_round[]){{0}, epochs, {0}, {0}});
-  return place_round_begins(&with, &begin);
+  return place_round_begins(&with, 0, &begin);
 }
 
 Test(place_rounds, only_of_a_loop_that_says_how_many_rounds_it_has_and_these_are_few) {
@@ -234,4 +234,76 @@ Test(place_rounds, only_of_a_loop_that_says_how_many_rounds_it_has_and_these_are
   other.nodes[1].flags &= (uint16_t)~PLACE_LOOP;
   other.nodes[2].flags &= (uint16_t)~PLACE_LOOP;
   cr_expect_not(begins(&other, (struct place_round){1, 3}), "no loop");
+}
+
+/* ---- of the loop in the outermost one ---- */
+
+/* for (epoch) for (model) for (batch) FIRST; */
+static struct place of_models(struct place_round epoch, struct place_round model) {
+  struct place place = way(FIRST);
+  place.nodes[4] = place.nodes[3];
+  place.nodes[3] = place.nodes[2];
+  place.nodes[3].id = BATCHES + 100;
+  place.nodes[3].order = 3;
+  place.nnodes++;
+  const struct place_round rounds[] = {{0}, epoch, model, {7, 9}, {0}};
+  place.rounds = place_rounds_of(place.nodes, place.nnodes, rounds);
+  return place;
+}
+
+Test(place_rounds, begin_of_the_loop_in_the_outermost_one_too_if_that_has_another) {
+  const struct place place = of_models((struct place_round){2, 3}, (struct place_round){2, 2});
+  struct place first = way(FIRST);
+  struct place_begin outer, inner;
+  cr_expect_eq(place_rounds_begin(&place), 2);
+  first.rounds = in(2, 7, 9);
+  cr_expect_eq(place_rounds_begin(&first), 1, "that of the batches");
+  cr_assert(place_round_begins(&place, 0, &outer) && place_round_begins(&place, 1, &inner));
+  cr_expect_not(place_round_begins(&place, 2, &outer));
+  cr_expect(place_is_begin(&inner.place) && inner.comes && outer.place.id != inner.place.id);
+  cr_expect_eq(place_loops_around(&inner.place, &place), 2);
+  /* Behind where the outer round begins, before the batches, and before those of the next model. */
+  cr_expect_eq(place_compare_rounds(&outer.place, outer.place.rounds, &inner.place,
+                                    inner.place.rounds, false),
+               PASS_SAME);
+  cr_expect(place_goes_first(&outer.place, &inner.place) && place_goes_first(&inner.place, &place));
+  const struct place before = of_models((struct place_round){2, 3}, (struct place_round){1, 2}),
+                     later = of_models((struct place_round){3, 3}, (struct place_round){1, 2});
+  cr_expect_eq(
+      place_compare_rounds(&inner.place, inner.place.rounds, &before, before.rounds, false),
+      PASS_AFTER);
+  cr_expect_eq(place_compare_rounds(&inner.place, inner.place.rounds, &later, later.rounds, false),
+               PASS_BEFORE);
+}
+
+Test(place_rounds, of_two_loops_count_as_far_as_both_say_theirs) {
+  struct place place = of_models((struct place_round){2, 3}, (struct place_round){2, 0});
+  cr_expect_eq(place_rounds_begin(&place), 1);
+  place = of_models((struct place_round){0, 0}, (struct place_round){2, 2});
+  cr_expect_eq(place_rounds_begin(&place), 0);
+  place = of_models((struct place_round){2, 3}, (struct place_round){2, PLACE_EPOCHS_MAX + 1});
+  cr_expect_eq(place_rounds_begin(&place), 1, "batches");
+  struct place_begin begin;
+  place = of_models((struct place_round){2, 3}, (struct place_round){2, 2});
+  place.nodes[2].flags &= (uint16_t)~PLACE_ALWAYS;
+  cr_expect(place_round_begins(&place, 1, &begin) && !begin.comes,
+            "each rank may leave out others of the outer one");
+}
+
+Test(place_rounds, of_two_loops_are_alike_level_by_level) {
+  const place_rounds_t of[] = {
+      of_models((struct place_round){2, 3}, (struct place_round){2, 2}).rounds,
+      of_models((struct place_round){2, 3}, (struct place_round){1, 2}).rounds,
+      of_models((struct place_round){1, 3}, (struct place_round){2, 2}).rounds};
+  cr_expect_eq(place_rounds_alike(of[0], of[0]), 2);
+  cr_expect_eq(place_rounds_alike(of[0], of[1]), 1);
+  cr_expect_eq(place_rounds_alike(of[0], of[2]), 0);
+  cr_expect_eq(place_rounds_alike(0, 0), 0, "nothing is said");
+  /* The last of them may be one more than is known. */
+  const struct place last = of_models((struct place_round){1, 3}, (struct place_round){3, 2}),
+                     next = of_models((struct place_round){2, 3}, (struct place_round){1, 2});
+  uint32_t number = place_rounds_number(last.rounds, 1);
+  cr_expect_lt(number, place_rounds_number(next.rounds, 1));
+  cr_expect(place_numbers_of(number).number == 3 && place_numbers_of(number).around == 1);
+  cr_expect_eq(place_number_of(place_numbers_of(number)), number);
 }

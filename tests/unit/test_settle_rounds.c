@@ -132,7 +132,7 @@ static struct place_begin begun;
 static void add_begin(void) {
   struct place place = in_loop;
   place.rounds = in(&in_loop, 3, 1);
-  cr_assert(place_round_begins(&place, &begun));
+  cr_assert(place_round_begins(&place, 0, &begun));
   add((struct claimed){.hash = C,
                        .mark = MARK_ROUND,
                        .place = &begun.place,

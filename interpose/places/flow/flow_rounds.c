@@ -68,6 +68,13 @@ bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_
   return inner == loop && loop != FLOW_NONE;
 }
 
+uint32_t flow_rounds_depth(const struct flow_rounds *rounds, uint32_t loop) {
+  uint32_t depth = 0;
+  while ((loop = rounds->work.flow->items[loop].around) != FLOW_NONE)
+    depth++;
+  return depth;
+}
+
 uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block, uint32_t other) {
   uint32_t found = FLOW_NONE, with = flow_rounds_loop(rounds, other);
   for (uint32_t loop = flow_rounds_loop(rounds, block);

@@ -18,6 +18,9 @@ uint32_t flow_rounds_loop(const struct flow_rounds *rounds, uint32_t block);
 /* Whether a loop is the other one, or around that. FLOW_NONE is around none, and in none. */
 bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_t inner);
 
+/* How many loops are around a loop. */
+uint32_t flow_rounds_depth(const struct flow_rounds *rounds, uint32_t loop);
+
 /* The outermost loop around a block that is not around the other; FLOW_NONE: none. */
 uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block, uint32_t other);
 

@@ -24,7 +24,7 @@ struct function {
   } * moved;                       /* parts that have been moved away */
   struct native_copy *copies;      /* calls that stand where others do (native_graph.h) */
   struct native_twin *twins;       /* calls that may do so */
-  struct native_counter *counters; /* of its outermost loops */
+  struct native_counter *counters; /* of its outer loops */
   uint32_t nmoved, ncopies, ntwins, ncounters;
   struct flow *flow; /* NULL: the code cannot be followed */
 };
@@ -255,13 +255,14 @@ uint32_t native_code_nodes(const void *function_start, size_t function_size, con
 
 /* NOLINTBEGIN(clang-analyzer-unix.Malloc): as above */
 
-/* The counter of the outermost loop around a block; NULL: not known. */
+/* The counter of the loop around a block that has so many around it; NULL: not known. */
 static const struct native_counter *counter_around(const struct function *function, uint32_t block,
-                                                   uint32_t position, bool *is_past) {
+                                                   uint32_t depth, uint32_t position,
+                                                   bool *is_past) {
   for (uint32_t i = 0; i < function->ncounters; i++) {
     const struct native_counter *counter = &function->counters[i];
     enum native_side side = counter->sides[block];
-    if (side == NATIVE_SIDE_UNKNOWN)
+    if (side == NATIVE_SIDE_UNKNOWN || counter->depth != depth)
       continue;
     *is_past =
         side == NATIVE_SIDE_PAST || (side == NATIVE_SIDE_WITHIN && position > counter->position);
@@ -270,7 +271,7 @@ static const struct native_counter *counter_around(const struct function *functi
   return NULL;
 }
 
-bool native_code_counted(const void *function_start, const void *pc,
+bool native_code_counted(const void *function_start, const void *pc, uint32_t depth,
                          struct native_counted *counted) {
   pthread_mutex_lock(&lock);
   const struct function *function = place_of(function_start);
@@ -278,7 +279,8 @@ bool native_code_counted(const void *function_start, const void *pc,
   const struct native_counter *counter = NULL;
   if (function->start == function_start && function->flow != NULL &&
       position_of(function, pc, &position) && original_of(function, position) == position)
-    counter = counter_around(function, block_of(function, position), position, &counted->is_past);
+    counter =
+        counter_around(function, block_of(function, position), depth, position, &counted->is_past);
   if (counter != NULL) {
     counted->counter = *counter;
     counted->begin = code_at(function, counter->begin).begin;

@@ -35,15 +35,16 @@ bool native_code_owner(const void *address, struct native_part *owner);
 uint32_t native_code_nodes(const void *function_start, size_t function_size, const void *pc,
                            uint32_t function_id, struct place_node *nodes, uint32_t room);
 
-/* Where the counter of the outermost loop around the call lies, and its limit (native_counters.h). */
+/* Where the counter of a loop around the call lies, and its limit (native_counters.h). */
 struct native_counted {
   struct native_counter counter; /* its sides are not to be read */
   const void *begin;             /* code of the function where its slots lie as the counter says */
   bool is_past;                  /* the call stands behind what adds to the counter in a round */
 };
 
-/* As native_code_nodes, of the same call, for which that has been asked. False: there is no loop, or what it counts is not known. */
-bool native_code_counted(const void *function_start, const void *pc,
+/* As native_code_nodes, of the same call, for which that has been asked. depth: how many loops of the function are around the loop.
+ * False: there is none, or what it counts is not known. */
+bool native_code_counted(const void *function_start, const void *pc, uint32_t depth,
                          struct native_counted *counted);
 
 #endif

@@ -26,7 +26,7 @@ static void set_flags(struct native_testing *testing, struct native_held to) {
 /* What the flags tell is how a and b compare. */
 static void set_compared(struct native_testing *testing, struct native_held a, struct native_held b,
                          uint32_t bits) {
-  testing->compared = (struct native_comparison){a, b, bits};
+  testing->compared = (struct native_comparison){a, b, bits, JUMP_OTHERWISE};
 }
 
 /* The last bytes of an instruction, with their sign. */
@@ -276,11 +276,15 @@ static struct native_held loaded_address(struct native_testing *testing,
   return is_sum ? contents_plus(testing->contents[is->base], is->at) : native_anything;
 }
 
-static void contents_branch(struct native_testing *testing) {
+static void contents_branch(struct native_testing *testing, uint8_t opcode) {
   testing->values.tests = testing->flags.by;
   testing->values.tests_more = testing->flags.by_more;
   testing->values.asks = testing->flags.is_result ? testing->called : 0;
   testing->decides = testing->compared;
+  if ((opcode & 15) == 4)
+    testing->decides.jumps = JUMP_IF_EQUAL;
+  else if ((opcode & 15) == 5)
+    testing->decides.jumps = JUMP_IF_NOT_EQUAL;
 }
 
 /* Where the stack pointer leads others than the frame pointer are told of. */
@@ -362,7 +366,7 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   } else if (opcode == 0x99) {
     testing->contents[RDX] = made_of(testing->contents[RAX], contents_number(0));
   } else if (opcode >> 4 == 7) {
-    contents_branch(testing);
+    contents_branch(testing, opcode);
   } else {
     return opcode == 0x98 || opcode == 0xE9 || opcode == 0xEB || opcode == 0xC3 ||
            (opcode == 0x90 && is->rex == 0);
@@ -383,7 +387,7 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   else if (opcode >> 4 == 4)
     set_content(reg, made_of(made_of(get_rm(testing, is, is->bits), *reg), testing->flags));
   else if (opcode >> 4 == 8)
-    contents_branch(testing);
+    contents_branch(testing, opcode);
   else if (opcode >> 4 == 9)
     set_rm(testing, is, made_of(testing->flags, contents_number(0)), 8);
   else if (opcode == 0xAF) {

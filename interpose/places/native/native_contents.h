@@ -38,6 +38,7 @@ static inline bool native_memory_is(struct native_memory a, struct native_memory
 struct native_comparison {
   struct native_held a, b;
   uint32_t bits; /* 0: not known */
+  enum native_jump { JUMP_OTHERWISE, JUMP_IF_EQUAL, JUMP_IF_NOT_EQUAL } jumps;
 };
 
 struct native_testing {

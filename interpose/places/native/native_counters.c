@@ -7,7 +7,7 @@
 #include "interpose/places/flow/flow_rounds.h"
 
 /* Of a function: a loop costs a look at all of it. */
-enum { COUNTERS_MAX = 16, LOOPS_MAX = 128, ROOM_FIRST = 16 };
+enum { COUNTERS_MAX = 32, LOOPS_MAX = 128, ROOM_FIRST = 16 };
 
 /* ---- what it says ---- */
 
@@ -34,6 +34,8 @@ struct place_round native_counter_says(const struct native_counter *counter, uin
           end = signed_of(limit, counter->limit_bits);
   if (is_past && __builtin_sub_overflow(now, step, &now))
     return (struct place_round){0, 0};
+  if (step == 0)
+    return (struct place_round){now == end && !is_past ? 2 : 1, 2};
   if (step > 0 && now < 0) /* where it comes to 0, its numbers would begin anew */
     return (struct place_round){0, 0};
   if (step > 0 && end > 0 && now / step < PLACE_ROUND_MAX) {
@@ -109,6 +111,7 @@ void native_counting_end(struct native_counting *counting, const struct native_t
                                       .variable = i,
                                       .position = counting->positions[i],
                                       .is_step = is->like == i + 1 && !is->varies && is->plus != 0,
+                                      .is_number = is->is_number && !is->varies,
                                       .plus = is->plus,
                                       .memory = is->memory});
   }
@@ -124,7 +127,7 @@ struct search {
   const struct native_testing *testing;
   struct flow_rounds *rounds;
   uint8_t *ways; /* by block, in the loop: enum way */
-  uint32_t loop; /* an outermost one */
+  uint32_t loop;
   /* What the loop does to the variables. */
   struct use {
     uint32_t nchanges;
@@ -240,6 +243,29 @@ static bool find_limit(const struct search *search, const struct native_held *of
   return of->like == 0 && !of->is_moved && find_limit_in_memory(search, of->memory, counter);
 }
 
+/* Whether control leaves the loop behind a block if what that compares is equal; otherwise if it is not. */
+static bool leaves_if_equal(const struct search *search, const struct native_decision *decision) {
+  bool jump_leaves = false;
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    jump_leaves |= edge->from == decision->block && !edge->exceptional &&
+                   edge->to != decision->block + 1 && !is_within(search, edge->to);
+  }
+  return (decision->of.jumps == JUMP_IF_EQUAL) == jump_leaves;
+}
+
+/* Of what each round sets to a number, unless it ends the loop before: whether the condition ends it with that number. */
+static bool find_second(const struct search *search, const struct native_decision *decision,
+                        const struct native_held *with, const struct native_change *change,
+                        struct native_counter *counter) {
+  bool equal = signed_of((uint64_t)change->plus, decision->of.bits) ==
+               signed_of((uint64_t)with->plus, decision->of.bits);
+  counter->limit = NATIVE_LIMIT_NUMBER;
+  counter->number = change->plus;
+  return with->is_number && !with->varies && decision->of.jumps != JUMP_OTHERWISE &&
+         each_round_goes(search, decision->block) && leaves_if_equal(search, decision) == equal;
+}
+
 /* The counter that a condition compares, if it is one. */
 static bool find_counter(const struct search *search, const struct native_decision *decision,
                          bool swapped, struct native_counter *counter) {
@@ -250,16 +276,19 @@ static bool find_counter(const struct search *search, const struct native_decisi
   if (is->like > NATIVE_REGISTERS && (search->testing->taken >> slot & 1) != 0)
     return false; /* others may change it */
   const struct native_change *change = search->uses[is->like - 1].last;
-  if (search->uses[is->like - 1].nchanges != 1 || !change->is_step ||
-      !is_in_itself(search, change->block) || !each_round_goes(search, change->block))
+  if (search->uses[is->like - 1].nchanges != 1 || !is_in_itself(search, change->block) ||
+      !each_round_goes(search, change->block))
     return false;
   *counter = (struct native_counter){.variable = variable_of(search, is->like - 1),
                                      .bits = decision->of.bits,
                                      .limit_bits = decision->of.bits,
-                                     .step = change->plus,
+                                     .step = change->is_step ? change->plus : 0,
                                      .block = change->block,
                                      .position = change->position};
-  return find_limit(search, swapped ? &decision->of.a : &decision->of.b, counter);
+  const struct native_held *with = swapped ? &decision->of.a : &decision->of.b;
+  if (change->is_number && is->plus == 0)
+    return find_second(search, decision, with, change, counter);
+  return change->is_step && find_limit(search, with, counter);
 }
 
 /* Where in a round the blocks stand. */
@@ -302,6 +331,7 @@ static void count_loop(struct search *search) {
   }
   if (!has)
     return;
+  found.depth = flow_rounds_depth(search->rounds, search->loop);
   found.begin = graph->blocks[found.block].position;
   found.sides = find_sides(search, found.block);
   if (found.sides != NULL)
@@ -310,12 +340,12 @@ static void count_loop(struct search *search) {
 
 static bool has_step(const struct native_counting *counting) {
   for (uint32_t i = 0; i < counting->nchanges; i++)
-    if (counting->changes[i].is_step)
+    if (counting->changes[i].is_step || counting->changes[i].is_number)
       return true;
   return false;
 }
 
-/* Each outermost loop once: where its head is met. */
+/* Each loop whose rounds a place can say once: where its head is met. */
 static void count_loops(struct search *search) {
   uint32_t looked = 0;
   for (uint32_t block = 0; block < search->graph->nblocks && looked < LOOPS_MAX &&
@@ -323,7 +353,7 @@ static void count_loops(struct search *search) {
        block++) {
     uint32_t loop = flow_rounds_loop(search->rounds, block);
     if (loop != FLOW_NONE && flow_rounds_head(search->rounds, loop) == block &&
-        flow_rounds_outermost(search->rounds, block, 0) == loop) {
+        flow_rounds_depth(search->rounds, loop) < PLACE_LEVELS) {
       search->loop = loop;
       looked++;
       count_loop(search);

@@ -1,6 +1,6 @@
-/* What the outermost loops of a function count, in x86-64's code: a register that calls keep, a word of the frame, or a word of the
+/* What the outer loops of a function count, the outermost ones and those in them, in x86-64's code: a register that calls keep, a word of the frame, or a word of the
  * object (a static variable), to which each round adds the same number once, and which a condition that ends the loop compares
- * with something that stays as it is.
+ * with something that stays as it is. Or which each round sets to a number with which that condition ends the loop.
  *
  * A place does not say how often its rank has gone round a loop (core/place/place_rounds.h); this does.
  */
@@ -16,7 +16,9 @@
  *
  * A counter that goes up from 0 or more says its number, and its limit how many rounds there are: so do those of two ranks that begin
  * with other numbers, and go on in steps of as many. Of any other, as an address, or what counts down, what is left of
- * PLACE_EPOCHS_MAX rounds is known, if it is less. */
+ * PLACE_EPOCHS_MAX rounds is known, if it is less.
+ *
+ * Of a loop of two rounds a compiler makes what the first one sets, and a test of that. */
 struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
                                        uint64_t limit, bool is_past);
 
@@ -28,6 +30,7 @@ struct native_counting {
     uint32_t block, variable;
     uint32_t position; /* of the instruction that added to it */
     bool is_step;      /* it is what it was, plus a number */
+    bool is_number;    /* or a number that stands in the code */
     int64_t plus;
     struct native_memory memory; /* it is read from there, and no step */
   } * changes;

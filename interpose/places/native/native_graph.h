@@ -28,13 +28,15 @@ enum native_limit {
 /* Where a block stands in a round of a loop. */
 enum native_side { NATIVE_SIDE_UNKNOWN, NATIVE_SIDE_BEFORE, NATIVE_SIDE_WITHIN, NATIVE_SIDE_PAST };
 
-/* What an outermost loop counts (native_counters.h). */
+/* What a loop counts (native_counters.h). */
 struct native_counter {
+  uint32_t depth; /* how many loops of the function are around it */
   struct native_variable variable, limit_in;
   enum native_limit limit;
   bool has_base;
   int64_t number;
-  int64_t step;              /* what each round adds, not 0 */
+  int64_t
+      step; /* what each round adds; 0: the loop has two rounds, and has been set to the limit in the second */
   uint32_t bits, limit_bits; /* of the counter and of its limit: 32 or 64 */
   uint32_t block;            /* that adds it */
   uint32_t position;         /* of the instruction */

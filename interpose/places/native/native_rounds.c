@@ -54,12 +54,12 @@ static bool read_limit(const struct native_frame *frame, const struct native_reg
 }
 
 bool native_loop_find(const struct native_frame *frame, const struct native_frame *whole,
-                      const struct native_entry *entry, struct native_loop *loop) {
+                      const struct native_entry *entry, uint32_t depth, struct native_loop *loop) {
   struct native_counted counted;
   struct native_registers registers;
   struct native_register variable;
   if (frame->cfa == 0 || !whole->has_rule ||
-      !native_code_counted(whole->rule.function, (const void *)(frame->pc - 1), &counted) ||
+      !native_code_counted(whole->rule.function, (const void *)(frame->pc - 1), depth, &counted) ||
       !native_registers_read(frame->cfa, &registers) ||
       !find_variable(frame, &registers, &counted.counter.variable, counted.begin, &variable) ||
       !read_variable(&variable, counted.counter.bits, &loop->value) ||

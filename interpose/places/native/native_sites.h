@@ -77,10 +77,11 @@ struct native_site {
   _Atomic uintptr_t key;
   _Atomic bool is_watched;   /* native_site_watch */
   _Atomic bool is_described; /* native_site_tell */
-  /* Of a site that is watched: where the loop's counter lies as the call is made (enum native_where), in the frame so far above the
-   * CFA; and its lower half when a thread last took note of it, below the thread's number (guard.h). */
-  _Atomic uint8_t counter_in;
-  _Atomic int32_t counter_at;
+  /* Of a site that is watched: where the loop's counter lies as the call is made (struct native_place_of); with NATIVE_AND_OUTER that of
+   * the loop in the outermost one, whose own counter is `outer`; and what they were when a thread last took note of it
+   * (native_counters_mixed), below the thread's number (guard.h). */
+  _Atomic uint8_t counter_in, outer_in;
+  _Atomic int32_t counter_at, outer_at;
   _Atomic uint64_t counter;
   uint32_t id;    /* equal on all ranks; 0: unknown */
   bool is_record; /* of the table of sites (native_sites.c) */
@@ -134,55 +135,93 @@ enum native_where {
   NATIVE_IN_R13,
   NATIVE_IN_R14,
   NATIVE_IN_R15,
-  NATIVE_IN_PROGRAM, /* counter_at bytes from what the call returns to */
+  NATIVE_IN_PROGRAM, /* so many bytes from what the call returns to */
+  NATIVE_AND_OUTER = 1 << 4,
 };
 
-/* Whether the site's loop is in the round in which the thread last took note of it. thread: its number, in the upper half; has_frame: the
- * function of that CFA keeps a frame. Only in a file that leaves the program's registers alone (places.h). */
+struct native_place_of {
+  uint8_t in; /* enum native_where */
+  int32_t at; /* in the frame so far above the CFA; in the program from what the call returns to */
+};
+
+/* The lower halves of two counters, as one. */
+static inline uint32_t native_counters_mixed(uint32_t outer, uint32_t within) {
+  return outer * UINT32_C(0x9e3779b1) + within;
+}
+
+/* The lower half of a counter. False: it lies nowhere that is known. has_frame: the function of that CFA keeps a frame. Only in a file
+ * that leaves the program's registers alone (places.h). */
+static inline __attribute__((always_inline)) bool native_counter_read(uint8_t in,
+                                                                      const _Atomic int32_t *at,
+                                                                      uintptr_t cfa, bool has_frame,
+                                                                      uint64_t *value) {
+#if defined(PLACES_KEEPS_REGISTERS) && defined(__x86_64__)
+  switch (in) {
+  case NATIVE_IN_FRAME:
+    *value = *(const uint32_t *)(cfa + (uintptr_t)(intptr_t)atomic_load_explicit(
+                                           at, memory_order_relaxed));
+    return true;
+  case NATIVE_IN_RBX:
+    __asm__ volatile("mov %%ebx, %k0" : "=r"(*value));
+    return true;
+  case NATIVE_IN_RBP: /* a function that keeps a frame has put it on the stack */
+    if (!has_frame)
+      __asm__ volatile("mov %%ebp, %k0" : "=r"(*value));
+    else
+      *value = *(const uint32_t *)(cfa + (uintptr_t)NATIVE_POINTER_AT);
+    return true;
+  case NATIVE_IN_R12:
+    __asm__ volatile("mov %%r12d, %k0" : "=r"(*value));
+    return true;
+  case NATIVE_IN_R13:
+    __asm__ volatile("mov %%r13d, %k0" : "=r"(*value));
+    return true;
+  case NATIVE_IN_R14:
+    __asm__ volatile("mov %%r14d, %k0" : "=r"(*value));
+    return true;
+  case NATIVE_IN_R15:
+    __asm__ volatile("mov %%r15d, %k0" : "=r"(*value));
+    return true;
+  case NATIVE_IN_PROGRAM:
+    *value =
+        *(const uint32_t *)(native_word(cfa + (uintptr_t)NATIVE_RETURN_AT) +
+                            (uintptr_t)(intptr_t)atomic_load_explicit(at, memory_order_relaxed));
+    return true;
+  default:
+    return false;
+  }
+#else
+  (void)in, (void)at, (void)cfa, (void)has_frame, (void)value;
+  return false;
+#endif
+}
+
+/* Of a site with NATIVE_AND_OUTER. No part of the path of others. */
+__attribute__((noinline, unused)) static bool native_counters_read(const struct native_site *site,
+                                                                   uintptr_t cfa, bool has_frame,
+                                                                   uint64_t *value) {
+  uint64_t outer, within;
+  uint8_t in = atomic_load_explicit(&site->counter_in, memory_order_relaxed);
+  if (!(in & NATIVE_AND_OUTER) ||
+      !native_counter_read(in & ~NATIVE_AND_OUTER, &site->counter_at, cfa, has_frame, &within) ||
+      !native_counter_read(atomic_load_explicit(&site->outer_in, memory_order_relaxed),
+                           &site->outer_at, cfa, has_frame, &outer))
+    return false;
+  *value = native_counters_mixed((uint32_t)outer, (uint32_t)within);
+  return true;
+}
+
+/* Whether the site's loops are in the rounds in which the thread last took note of it. thread: its number, in the upper half. As
+ * native_counter_read. */
 static inline __attribute__((always_inline)) bool
 native_site_is_in_round(const struct native_site *site, uintptr_t cfa, uint64_t thread,
                         bool has_frame) {
   uint64_t value = 0;
-#if defined(PLACES_KEEPS_REGISTERS) && defined(__x86_64__)
-  switch (atomic_load_explicit(&site->counter_in, memory_order_relaxed)) {
-  case NATIVE_IN_FRAME:
-    value = *(const uint32_t *)(cfa + (uintptr_t)(intptr_t)atomic_load_explicit(
-                                          &site->counter_at, memory_order_relaxed));
-    break;
-  case NATIVE_IN_RBX:
-    __asm__ volatile("mov %%ebx, %k0" : "=r"(value));
-    break;
-  case NATIVE_IN_RBP: /* a function that keeps a frame has put it on the stack */
-    if (!has_frame)
-      __asm__ volatile("mov %%ebp, %k0" : "=r"(value));
-    else
-      value = *(const uint32_t *)(cfa + (uintptr_t)NATIVE_POINTER_AT);
-    break;
-  case NATIVE_IN_R12:
-    __asm__ volatile("mov %%r12d, %k0" : "=r"(value));
-    break;
-  case NATIVE_IN_R13:
-    __asm__ volatile("mov %%r13d, %k0" : "=r"(value));
-    break;
-  case NATIVE_IN_R14:
-    __asm__ volatile("mov %%r14d, %k0" : "=r"(value));
-    break;
-  case NATIVE_IN_R15:
-    __asm__ volatile("mov %%r15d, %k0" : "=r"(value));
-    break;
-  case NATIVE_IN_PROGRAM:
-    value = *(const uint32_t *)(native_word(cfa + (uintptr_t)NATIVE_RETURN_AT) +
-                                (uintptr_t)(intptr_t)atomic_load_explicit(&site->counter_at,
-                                                                          memory_order_relaxed));
-    break;
-  default:
+  uint8_t in = atomic_load_explicit(&site->counter_in, memory_order_relaxed);
+  if (!native_counter_read(in, &site->counter_at, cfa, has_frame, &value) &&
+      !native_counters_read(site, cfa, has_frame, &value))
     return false;
-  }
   return (thread | value) == atomic_load_explicit(&site->counter, memory_order_relaxed);
-#else
-  (void)site, (void)cfa, (void)thread, (void)has_frame, (void)value;
-  return false;
-#endif
 }
 
 /* Comes before a thread's first call, and before any behind a call without a site. */

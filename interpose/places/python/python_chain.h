@@ -95,9 +95,11 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room, struct place_round *rounds);
 
-/* The outermost loop among their nodes; false: there is none, or it may be another one. */
-bool python_outermost_loop(const struct python_layout *layout,
-                           const struct python_outermost *outermost, struct python_loop *loop);
+/* The outermost loops among their nodes that have iterators, up to the first that has none; returns how many. 0: there is none, or it
+ * may be another one. */
+uint32_t python_outermost_loops(const struct python_layout *layout,
+                                const struct python_outermost *outermost,
+                                struct python_loop loops[PLACE_LEVELS]);
 
 /* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none. */
 bool python_waiting_outermost(const struct python_layout *layout,

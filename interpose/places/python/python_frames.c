@@ -79,11 +79,12 @@ uint32_t python_nodes(struct place_node *nodes, uint32_t room, struct place_roun
 
 /* ---- rounds ---- */
 
-bool python_loop(struct python_loop *loop) {
+uint32_t python_call_loops(struct python_loop loops[PLACE_LEVELS]) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
-  return read_outermost(layout, true, &outermost) && outermost.counts &&
-         python_outermost_loop(layout, &outermost, loop);
+  return read_outermost(layout, true, &outermost) && outermost.counts
+             ? python_outermost_loops(layout, &outermost, loops)
+             : 0;
 }
 
 bool python_loop_round(struct python_loop *loop, struct place_round *round) {

@@ -66,9 +66,8 @@ struct python_loop {
   } held[PYTHON_HELD_MAX];
 };
 
-/* The outermost one. False: there is none, it is not known, or the calling thread's do not count. As
- * python_nodes. */
-bool python_loop(struct python_loop *loop);
+/* The outermost ones, as python_outermost_loops; 0 also if the calling thread's do not count. As python_nodes. */
+uint32_t python_call_loops(struct python_loop loops[PLACE_LEVELS]);
 
 /* What it says now. False: the frame is not there any more. Of a call with the same id. */
 bool python_loop_round(struct python_loop *loop, struct place_round *round);
@@ -89,9 +88,9 @@ bool python_loop_round(struct python_loop *loop, struct place_round *round);
 uint32_t python_waiting_id(void);
 /* How often it has looked among all for the calling thread: as long as that is the same, all is as it was. */
 uint32_t python_waiting_looks(void);
-/* As python_loop and python_loop_round, of the thread that was found then, if its rounds count; a few
+/* As python_call_loops and python_loop_round, of the thread that was found then, if its rounds count; a few
  * system calls. */
-bool python_waiting_loop(struct python_loop *loop);
+uint32_t python_waiting_loops(struct python_loop loops[PLACE_LEVELS]);
 bool python_waiting_round(struct python_loop *loop, struct place_round *round);
 uint32_t python_waiting_nodes(struct place_node *nodes, uint32_t room, struct place_round *rounds);
 

@@ -182,9 +182,11 @@ uint32_t python_outermost_nodes(const struct python_layout *layout,
   return n;
 }
 
-bool python_outermost_loop(const struct python_layout *layout,
-                           const struct python_outermost *outermost, struct python_loop *loop) {
+uint32_t python_outermost_loops(const struct python_layout *layout,
+                                const struct python_outermost *outermost,
+                                struct python_loop loops[PLACE_LEVELS]) {
   uint32_t nframes = outermost->came < PLACE_NODES_MAX ? outermost->came : PLACE_NODES_MAX;
+  uint32_t level = 0;
   struct frame_known known[PLACE_NODES_MAX];
   find_known(layout, outermost, nframes, known);
   for (uint32_t i = 0; i < nframes; i++) {
@@ -194,16 +196,17 @@ bool python_outermost_loop(const struct python_layout *layout,
     uint32_t n = frame_nodes(layout, &outermost->frames[at], outermost->hashes[at],
                              known[nframes - 1 - i].thrown, &seen, nodes, PLACE_NODES_MAX);
     for (uint32_t node = 0; node < n; node++) {
-      if (nodes[node].flags & PLACE_OPAQUE)
-        return false;
+      if ((nodes[node].flags & PLACE_OPAQUE) || level == PLACE_LEVELS)
+        return level;
       if (!(nodes[node].flags & PLACE_LOOP))
         continue;
-      *loop = (struct python_loop){.thread = outermost->thread,
-                                   .frame = outermost->frames[at].address,
-                                   .code = outermost->frames[at].code,
-                                   .iterator = seen.iterators[node]};
-      return loop->iterator != 0;
+      if (seen.iterators[node] == 0)
+        return level;
+      loops[level++] = (struct python_loop){.thread = outermost->thread,
+                                            .frame = outermost->frames[at].address,
+                                            .code = outermost->frames[at].code,
+                                            .iterator = seen.iterators[node]};
     }
   }
-  return false;
+  return level;
 }

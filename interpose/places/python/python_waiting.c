@@ -301,11 +301,12 @@ uint32_t python_waiting_id(void) {
   return last;
 }
 
-bool python_waiting_loop(struct python_loop *loop) {
+uint32_t python_waiting_loops(struct python_loop loops[PLACE_LEVELS]) {
   const struct python_layout *layout = python_layout();
   struct python_outermost outermost;
-  return layout != NULL && python_waiting_outermost(layout, &outermost) && outermost.counts &&
-         python_outermost_loop(layout, &outermost, loop);
+  return layout != NULL && python_waiting_outermost(layout, &outermost) && outermost.counts
+             ? python_outermost_loops(layout, &outermost, loops)
+             : 0;
 }
 
 bool python_waiting_round(struct python_loop *loop, struct place_round *round) {

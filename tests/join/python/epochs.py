@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), models (two of the lengths in each of half as many epochs, by one line), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
@@ -58,6 +58,14 @@ def train_all():
         train(number)
 
 
+def train_models():
+    if len(epochs) % 2:
+        epochs.append(([0] * len(epochs[0][0]), False))
+    for epoch in range(len(epochs) // 2):
+        for model in range(2):
+            train(2 * epoch + model)
+
+
 def run_in_thread(function, *arguments):
     def run():
         collectives.use_device()
@@ -72,6 +80,8 @@ if how == "while":
     while number < len(epochs):
         train(number)
         number += 1
+elif how == "models":
+    train_models()
 elif how == "threads":
     for number in range(len(epochs)):
         run_in_thread(train, number)
