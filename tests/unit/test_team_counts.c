@@ -391,3 +391,21 @@ Test(team_mixed, a_round_that_begins_quietly_is_said_and_not_claimed) {
   cr_expect_not(team_begins_round(quartet[1]), "that is for others");
   expect_told(0, (struct team_guess){0});
 }
+
+/* They go round the loop once more, as a function that is called again does, and one of them has nothing to do in the first round: it has
+ * said a later one last. */
+Test(team_mixed, who_has_been_in_a_later_round_before_is_not_told_of) {
+  issue_in((const uint32_t[RANKS]){13, 13, 13, 13});
+  issue_in((const uint32_t[RANKS]){3, 3, 3, 3});
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    if (rank != 3) {
+      const uint32_t totals[PLACE_LEVELS] = {TOTAL};
+      team_say_round(quartet[rank], (const uint64_t[PLACE_LEVELS]){team_says(HEAD, totals, 0, 1)});
+    }
+    claim_in_round(rank, HEAD, 1, TOTAL);
+  }
+  expect_all_real();
+  begin_round(2, 2, true);
+  cr_expect_not(team_begins_round(quartet[2]));
+  expect_told(0, (struct team_guess){0});
+}
