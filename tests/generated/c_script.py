@@ -7,6 +7,7 @@ import script
 class ScriptSource:
     """What Source has for scripts."""
 
+    ranges = 0  # that have been written
     scope = None  # the function that is being written, of a script
 
     def expression(self, node):
@@ -55,6 +56,10 @@ class ScriptSource:
         names = [f"{name} = 0" for name in function.locals]
         if names:
             self.put(f"  {'volatile ' if function.tries else ''}int {', '.join(names)};")
+        if self.spec.get("guarded"):
+            self.put(f"  if (rank_known(0) != 0) return{'' if function.name == 'main' else ' 0'};")
+        if self.spec.get("kept"):
+            self.put(f"  int {', '.join(f'kept{at} = rank_known({at})' for at in range(self.spec['kept']))};")
 
     def batches(self, name, count, body):
         style = self.spec["loop"]
@@ -81,6 +86,19 @@ class ScriptSource:
         self.block(body)
         self.put(end)
 
+    def rounds(self, name, count, body):
+        """A range: of programs that draw them (loops.py), the first and the second one of the source have loops of their own."""
+        self.names += 1
+        ranges = self.spec.get("ranges") or [None]
+        self.ranges += 1
+        begin, end = loops.RANGES_IN_C.get(ranges[self.ranges % len(ranges)], ("for ({i} = 0; {i} < {count}; {i}++) {{", "}}"))
+        self.put("{ " + begin.format(i=name, count=count, id=self.names))
+        self.block(body)
+        kept = [f"kept{at}" for at in range(self.spec.get("kept", 0))]
+        if kept:
+            self.put(f"  kept0 += rank_known({' ^ '.join(kept)} ^ {name});")
+        self.put(end.format(i=name) + " }")
+
     def script_statement(self, kind, rest):
         if kind == "assign":
             self.put(f"{rest[0]} = {self.expression(rest[1])};")
@@ -93,9 +111,7 @@ class ScriptSource:
         elif kind == "batches":
             self.batches(rest[0], self.expression(rest[1]), rest[2])
         elif kind == "range":
-            self.put(f"for ({rest[0]} = 0; {rest[0]} < {self.expression(rest[1])}; {rest[0]}++) {{")
-            self.block(rest[2])
-            self.put("}")
+            self.rounds(rest[0], self.expression(rest[1]), rest[2])
         elif kind == "return":
             value = self.expression(rest[0]) if rest[0] is not None else "0"
             self.put("return;" if self.scope.name == "main" else f"return {value};")

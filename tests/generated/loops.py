@@ -18,10 +18,31 @@ IN_PYTHON = {
     "zip": ("for {i}, batch{id} in zip(range({count}), 'batches' * 20):",),
     "marked": ("batches{id} = iter(range({count}))", "while ({i} := next(batches{id}, -1)) >= 0:")}
 
+# What begins and ends a loop of {count} rounds, which the compiler does not know to be as many: rounds of a script's range.
+RANGES_IN_C = {
+    "known": ("const int n{id} = rank_known({count}); for ({i} = 0; {i} < n{id}; {i}++) {{", "}}"),
+    "while": ("const int n{id} = rank_known({count}); {i} = 0; while ({i} < n{id}) {{", "{i}++; }}"),
+    "forever": ("const int n{id} = rank_known({count}); for ({i} = 0;; {i}++) {{ if ({i} >= n{id}) break;", "}}"),
+    "long": ("const long n{id} = rank_known({count}); for (long at{id} = {i} = 0; at{id} < n{id}; {i} = (int)++at{id}) {{", "}}"),
+    "down": ("for (int left{id} = ({i} = 0, rank_known({count})); left{id} > 0; left{id}--, {i}++) {{", "}}"),
+    "static": ("static int n{id}; n{id} = rank_known({count}); for ({i} = 0; {i} < n{id}; {i}++) {{", "}}"),
+    "range": ("const int *at{id} = rank_numbers({count}), *const end{id} = rank_numbers_end({count}); for (; at{id} != end{id}; at{id}++) {{ {i} = *at{id};",
+              "}}")}
+
 
 def draw(spec):
     """Gives some of the programs that count up another loop."""
+    if spec["class"] == "one_line" and spec["kind"] == "c":
+        draw_ranges(spec)
     if spec["loop"] == "for" and spec["form"] not in ("jump", "comprehension"):
         chance = beside(spec, "loops")
         if chance.random() < 0.4:
             spec["loop"] = chance.choice(sorted(IN_PYTHON if spec["kind"] == "python" else IN_C))
+
+
+def draw_ranges(spec):
+    """Gives most of them loops whose rounds a compiler does not know, variables that live as long as these, and a return in front of all."""
+    chance = beside(spec, "ranges")
+    spec["ranges"] = [chance.choice((None, *RANGES_IN_C)) for _ in range(2)]
+    spec["kept"] = chance.choice((0, 0, 2, 4, 7))
+    spec["guarded"] = chance.random() < 0.3

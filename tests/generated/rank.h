@@ -136,6 +136,9 @@ void rank_synchronise(struct rank *rank);
 /* Loads a batch: as long as the setup says. */
 void rank_load(struct rank *rank);
 
+/* The number, which no compiler knows. */
+int rank_known(int number);
+
 /* count batches, in order: as a list, or as their numbers with -1 behind them. count: at most BATCHES_MAX. */
 struct batch {
   const struct batch *next;
