@@ -26,16 +26,9 @@ static bool is_built(const char *build, char program[64]) {
   return access(path, X_OK) == 0;
 }
 
-/* Where the pointer that ends the loop is computed anew in each round, it is not known; nor is what a variable of the
- * program is set to, where gcc keeps it in a register from before the loop's test on; nor a limit on the stack of a function that
- * saves registers behind a test; nor, in clang's builds, which of two rounds it is. */
+/* Where the pointer that ends the loop is computed anew in each round, it is not known. */
 static bool is_read(const char *build, const char *how) {
-  bool is_optimised = strstr(build, "-O0") == NULL;
-  if (strcmp(how, "pairs") == 0)
-    return !is_optimised || strcmp(build, "gcc-O1") == 0 || strcmp(build, "gcc-O2-frames") == 0;
-  if (strcmp(how, "counted") == 0)
-    return !is_optimised || strstr(build, "clang") != NULL;
-  return strcmp(how, "over") != 0 || is_optimised;
+  return strcmp(how, "over") != 0 || strstr(build, "-O0") == NULL;
 }
 
 /* What the compiler makes of a loop that has two rounds. */

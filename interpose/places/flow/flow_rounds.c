@@ -58,6 +58,15 @@ void flow_rounds_free(struct flow_rounds *rounds) {
   free(rounds);
 }
 
+uint32_t flow_rounds_order(const struct flow_rounds *rounds, uint32_t *order) {
+  const struct flow_dominators *dominators = &rounds->work.dominators;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < dominators->nreached; i++)
+    if (dominators->reverse_postorder[i] < rounds->nblocks)
+      order[count++] = dominators->reverse_postorder[i];
+  return count;
+}
+
 uint32_t flow_rounds_loop(const struct flow_rounds *rounds, uint32_t block) {
   return rounds->work.flow->items[block].around;
 }
@@ -66,6 +75,10 @@ bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_
   while (inner != loop && inner != FLOW_NONE)
     inner = rounds->work.flow->items[inner].around;
   return inner == loop && loop != FLOW_NONE;
+}
+
+uint32_t flow_rounds_within(const struct flow_rounds *rounds, uint32_t loop) {
+  return rounds->work.flow->items[loop].around;
 }
 
 uint32_t flow_rounds_depth(const struct flow_rounds *rounds, uint32_t loop) {
@@ -102,6 +115,19 @@ bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_
 
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {
   return flow_dominates(&rounds->work.dominators, rounds->work.head[loop], block);
+}
+
+/* Ways to a hub that begins the loop are those from which the hub is gone to. */
+bool flow_rounds_goes_round(const struct flow_rounds *rounds, uint32_t loop, uint32_t from,
+                            uint32_t to) {
+  const struct flow_lists *next = &rounds->work.next;
+  uint32_t head = rounds->work.head[loop];
+  if (head < rounds->nblocks)
+    return to == head;
+  bool leads = false;
+  for (uint32_t i = next->start[from]; i < next->start[from + 1]; i++)
+    leads |= next->items[i] == head;
+  return leads && flow_rounds_begins(rounds, loop, to);
 }
 
 bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t block) {

@@ -12,11 +12,18 @@ struct flow_rounds;
 struct flow_rounds *flow_rounds_make(const struct flow_graph *graph);
 void flow_rounds_free(struct flow_rounds *rounds); /* NULL is allowed */
 
+/* The graph's blocks that control comes to, such as come before others first, but for ways round loops: at most as many as
+ * it has blocks. Returns how many. */
+uint32_t flow_rounds_order(const struct flow_rounds *rounds, uint32_t *order);
+
 /* The innermost loop around a block; FLOW_NONE: none. */
 uint32_t flow_rounds_loop(const struct flow_rounds *rounds, uint32_t block);
 
 /* Whether a loop is the other one, or around that. FLOW_NONE is around none, and in none. */
 bool flow_rounds_around(const struct flow_rounds *rounds, uint32_t loop, uint32_t inner);
+
+/* The innermost loop around a loop; FLOW_NONE: none. */
+uint32_t flow_rounds_within(const struct flow_rounds *rounds, uint32_t loop);
 
 /* How many loops are around a loop. */
 uint32_t flow_rounds_depth(const struct flow_rounds *rounds, uint32_t loop);
@@ -32,6 +39,10 @@ uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop);
  * to the block goes through where the loop begins. */
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
+
+/* Whether control that goes from one block of the loop to another begins a round with that. */
+bool flow_rounds_goes_round(const struct flow_rounds *rounds, uint32_t loop, uint32_t from,
+                            uint32_t to);
 
 /* Whether every way to the block goes through another one. */
 bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t block);

@@ -24,7 +24,7 @@ struct function {
   } * moved;                       /* parts that have been moved away */
   struct native_copy *copies;      /* calls that stand where others do (native_graph.h) */
   struct native_twin *twins;       /* calls that may do so */
-  struct native_counter *counters; /* of its outer loops */
+  struct native_counter *counters; /* of outer loops around calls */
   uint32_t nmoved, ncopies, ntwins, ncounters;
   struct flow *flow; /* NULL: the code cannot be followed */
 };
@@ -53,7 +53,7 @@ static size_t bytes_of(const struct function *function) {
   size_t positions = function->positions == NULL ? 0 : function->nblocks * sizeof(uint32_t);
   return positions + function->nmoved * sizeof *function->moved +
          function->ncopies * sizeof *function->copies + function->ntwins * sizeof *function->twins +
-         function->ncounters * (sizeof *function->counters + function->nblocks) +
+         function->ncounters * sizeof *function->counters +
          (function->flow == NULL ? 0 : flow_bytes(function->flow));
 }
 
@@ -64,7 +64,7 @@ static void native_forget(struct function *function) {
   free(function->moved);
   free(function->copies);
   free(function->twins);
-  native_counters_free(function->counters, function->ncounters);
+  free(function->counters);
   *function = (struct function){0};
 }
 
@@ -255,38 +255,21 @@ uint32_t native_code_nodes(const void *function_start, size_t function_size, con
 
 /* NOLINTBEGIN(clang-analyzer-unix.Malloc): as above */
 
-/* The counter of the loop around a block that has so many around it; NULL: not known. */
-static const struct native_counter *counter_around(const struct function *function, uint32_t block,
-                                                   uint32_t depth, uint32_t position,
-                                                   bool *is_past) {
-  for (uint32_t i = 0; i < function->ncounters; i++) {
-    const struct native_counter *counter = &function->counters[i];
-    enum native_side side = counter->sides[block];
-    if (side == NATIVE_SIDE_UNKNOWN || counter->depth != depth)
-      continue;
-    *is_past =
-        side == NATIVE_SIDE_PAST || (side == NATIVE_SIDE_WITHIN && position > counter->position);
-    return counter;
-  }
-  return NULL;
-}
-
 bool native_code_counted(const void *function_start, const void *pc, uint32_t depth,
-                         struct native_counted *counted) {
+                         struct native_counter *counter) {
   pthread_mutex_lock(&lock);
   const struct function *function = place_of(function_start);
   uint32_t position = 0;
-  const struct native_counter *counter = NULL;
+  bool found = false;
   if (function->start == function_start && function->flow != NULL &&
       position_of(function, pc, &position) && original_of(function, position) == position)
-    counter =
-        counter_around(function, block_of(function, position), depth, position, &counted->is_past);
-  if (counter != NULL) {
-    counted->counter = *counter;
-    counted->begin = code_at(function, counter->begin).begin;
-  }
+    for (uint32_t i = 0; i < function->ncounters && !found; i++) {
+      found = function->counters[i].position == position && function->counters[i].depth == depth;
+      if (found)
+        *counter = function->counters[i];
+    }
   pthread_mutex_unlock(&lock);
-  return counter != NULL;
+  return found;
 }
 
 /* NOLINTEND(clang-analyzer-unix.Malloc) */

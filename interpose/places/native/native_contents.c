@@ -1,11 +1,9 @@
 /* What x86-64's instructions do to what is held in registers and in a function's frame, for its conditions
  * (native_contents.h): by the opcode maps of the Intel 64 manual (volume 2, appendix A). What is left out here is taken
  * to change everything. */
-#include "interpose/places/native/native_contents.h"
+#include "interpose/places/native/native_held.h"
 
 #include <string.h>
-
-enum { STATICS_MAX = 8 }; /* most slots are for the frame */
 
 static struct native_held made_of(struct native_held a, struct native_held b) {
   return (struct native_held){.by = a.by | b.by,
@@ -54,130 +52,6 @@ static uint32_t immediate_bytes(uint32_t bits) {
   return bits == 8 ? 1 : bits == 16 ? 2 : 4;
 }
 
-/* ---- operands ---- */
-
-static bool is_in_frame(const struct native_testing *testing, const struct native_operands *is) {
-  return is->is_slot && (is->base == RSP ? !testing->is_unbalanced : testing->use.has_pointer);
-}
-
-/* NULL: there are too many, or none, and none is to be added. */
-static struct native_held *find_slot(struct native_testing *testing, uint32_t base, int64_t at,
-                                     bool adds) {
-  uint32_t i = 0;
-  while (i < testing->nslots && (testing->slots[i].base != base || testing->slots[i].at != at))
-    i++;
-  if (i == NATIVE_TESTED_SLOTS || (i == testing->nslots && !adds))
-    return NULL;
-  if (i == testing->nslots) {
-    testing->slots[i].base = base;
-    testing->slots[i].at = at;
-    testing->nslots++;
-  }
-  return &testing->contents[NATIVE_REGISTERS + i];
-}
-
-static struct native_held *slot_of(struct native_testing *testing,
-                                   const struct native_operands *is) {
-  return find_slot(testing, is->base, is->base == RSP ? is->at - testing->pushed : is->at, true);
-}
-
-static bool contents_is_static(const struct native_operands *is, uint32_t bits) {
-  return is->mode != 3 && is->is_relative && !is->other_segment && (bits == 32 || bits == 64);
-}
-
-static int64_t address_of(const struct native_operands *is) {
-  return (int64_t)(uintptr_t)(is->code + is->length) + is->at;
-}
-
-/* ah, ch, dh and bh are none. */
-static struct native_held *content_of(struct native_testing *testing,
-                                      const struct native_operands *is, uint8_t reg,
-                                      uint32_t bits) {
-  return bits == 8 && is->rex == 0 && reg >= 4 && reg < 8 ? NULL : &testing->contents[reg];
-}
-
-static struct native_held *rm_of(struct native_testing *testing, const struct native_operands *is,
-                                 uint32_t bits) {
-  if (is->mode == 3)
-    return content_of(testing, is, is->rm, bits);
-  if (contents_is_static(is, bits))
-    return find_slot(testing, NATIVE_STATIC, address_of(is), false);
-  return is_in_frame(testing, is) ? slot_of(testing, is) : NULL;
-}
-
-/* Memory elsewhere is another place if what leads to it changes. */
-static struct native_held get_rm(struct native_testing *testing, const struct native_operands *is,
-                                 uint32_t bits) {
-  const struct native_held *content = rm_of(testing, is, bits);
-  struct native_held memory = content != NULL ? *content : native_anything;
-  if (contents_is_static(is, bits))
-    memory.memory = (struct native_memory){bits, 0, address_of(is)};
-  if (content != NULL || is->mode == 3 || is->is_slot || is->other_segment ||
-      (bits != 32 && bits != 64))
-    return memory;
-  if (!is->is_far && !is->has_index) {
-    const struct native_held *base = &testing->contents[is->base];
-    memory.by = base->by;
-    if (base->like != 0)
-      memory.memory = (struct native_memory){
-          bits, base->like, (int64_t)((uint64_t)base->plus + (uint64_t)(int64_t)is->at)};
-  }
-  return memory;
-}
-
-static struct native_held get_reg(struct native_testing *testing, const struct native_operands *is,
-                                  uint32_t bits) {
-  const struct native_held *content = content_of(testing, is, is->reg, bits);
-  return content == NULL ? native_anything : *content;
-}
-
-static void set_content(struct native_held *content, struct native_held to) {
-  if (content != NULL)
-    *content = to;
-}
-
-static void set_all(struct native_testing *testing, uint32_t first) {
-  for (uint32_t i = first; i < NATIVE_TESTED; i++)
-    testing->contents[i] = native_anything;
-}
-
-/* Others may write to words of the object: a called function, or who has their addresses. */
-static void doubt_statics(struct native_testing *testing) {
-  for (uint32_t i = 0; i < testing->nslots; i++) {
-    struct native_held *content = &testing->contents[NATIVE_REGISTERS + i];
-    if (testing->slots[i].base != NATIVE_STATIC)
-      continue;
-    if (content->like == NATIVE_REGISTERS + i + 1)
-      content->by_more = true;
-    else
-      *content = native_anything;
-  }
-}
-
-static uint32_t count_statics(const struct native_testing *testing) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < testing->nslots; i++)
-    count += testing->slots[i].base == NATIVE_STATIC;
-  return count;
-}
-
-static void set_rm(struct native_testing *testing, const struct native_operands *is,
-                   struct native_held to, uint32_t bits) {
-  struct native_held *content = rm_of(testing, is, bits);
-  if (content == NULL && contents_is_static(is, bits) && count_statics(testing) < STATICS_MAX)
-    content = find_slot(testing, NATIVE_STATIC, address_of(is), true);
-  if (content == NULL && is->mode == 3)
-    /* ah and the like. The analyzer takes that for no `testing` at all:
-     * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-    testing->contents[is->rm - 4] = native_anything;
-  else if (content == NULL && is->is_slot)
-    set_all(testing, NATIVE_REGISTERS);
-  else if (content == NULL) {
-    testing->calls = true; /* may be the frame, where others know that */
-    doubt_statics(testing);
-  } else
-    *content = to;
-}
 /* ---- instructions ---- */
 
 enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
@@ -190,17 +64,15 @@ static struct native_held contents_plus(struct native_held a, int64_t number) {
   return a;
 }
 
-static void move_stack(struct native_testing *testing, int64_t bytes) {
-  testing->pushed += bytes;
-}
-
 static void contents_arithmetic(struct native_testing *testing, const struct native_operands *is) {
   uint32_t operation = is->opcode >> 3, form = is->opcode & 7, bits = form & 1 ? is->bits : 8;
   bool to_register = form == 2 || form == 3, has_immediate = form >= 4;
   struct native_held *rax = &testing->contents[RAX];
   int64_t number = has_immediate ? contents_immediate(is, immediate_bytes(bits)) : 0;
-  struct native_held reg = has_immediate ? contents_number(number) : get_reg(testing, is, bits);
-  struct native_held rm = has_immediate ? *rax : get_rm(testing, is, bits);
+  struct native_held reg =
+      has_immediate ? contents_number(number) : native_get_reg(testing, is, bits);
+  struct native_held rm =
+      has_immediate ? native_narrowed(*rax, bits) : native_get_rm(testing, is, bits);
   bool clears = operation == XOR && !has_immediate && is->mode == 3 && is->reg == is->rm;
   struct native_held made = clears ? contents_number(0) : made_of(reg, rm);
   set_flags(testing, made);
@@ -213,9 +85,9 @@ static void contents_arithmetic(struct native_testing *testing, const struct nat
   if (has_immediate)
     *rax = made;
   else if (to_register)
-    set_content(content_of(testing, is, is->reg, bits), made);
+    native_set_held(native_register_of(testing, is, is->reg, bits), made);
   else
-    set_rm(testing, is, made, bits);
+    native_set_rm(testing, is, made, bits);
 }
 
 /* 80, 81 and 83. */
@@ -223,7 +95,8 @@ static void arithmetic_with_immediate(struct native_testing *testing,
                                       const struct native_operands *is) {
   uint32_t operation = is->reg & 7, bits = is->opcode == 0x80 ? 8 : is->bits;
   int64_t number = contents_immediate(is, is->opcode == 0x81 ? immediate_bytes(bits) : 1);
-  struct native_held rm = get_rm(testing, is, bits), made = made_of(rm, contents_number(number));
+  struct native_held rm = native_get_rm(testing, is, bits),
+                     made = made_of(rm, contents_number(number));
   bool adds = operation == ADD || operation == SUB;
   set_flags(testing, made);
   if (adds)
@@ -231,9 +104,9 @@ static void arithmetic_with_immediate(struct native_testing *testing,
   if (operation == CMP)
     set_compared(testing, rm, contents_number(number), bits);
   else if (is->mode == 3 && is->rm == RSP && adds)
-    move_stack(testing, operation == SUB ? number : -number);
+    native_move_stack(testing, operation == SUB ? number : -number);
   else
-    set_rm(testing, is, made, bits);
+    native_set_rm(testing, is, made, bits);
   if (adds)
     set_compared(testing, made, contents_number(0), bits);
 }
@@ -241,16 +114,16 @@ static void arithmetic_with_immediate(struct native_testing *testing,
 /* F6 and F7, FE and FF. */
 static bool contents_unary(struct native_testing *testing, const struct native_operands *is) {
   uint32_t bits = is->opcode & 1 ? is->bits : 8, what = is->reg & 7;
-  struct native_held rm = get_rm(testing, is, bits);
+  struct native_held rm = native_get_rm(testing, is, bits);
   set_flags(testing, made_of(rm, contents_number(0)));
   if (is->opcode >= 0xFE && what <= 1) {
     struct native_held made = contents_plus(rm, what == 0 ? 1 : -1);
-    set_rm(testing, is, made, bits);
+    native_set_rm(testing, is, made, bits);
     set_compared(testing, made, contents_number(0), bits);
   } else if (is->opcode >= 0xFE)
     return false;
   else if (what == 2 || what == 3)
-    set_rm(testing, is, made_of(rm, rm), bits);
+    native_set_rm(testing, is, made_of(rm, rm), bits);
   else if (what > 3) /* products, quotients and remainders */
     testing->contents[RAX] = testing->contents[RDX] =
         made_of(made_of(rm, testing->contents[RAX]), testing->contents[RDX]);
@@ -259,20 +132,21 @@ static bool contents_unary(struct native_testing *testing, const struct native_o
 
 static void contents_call(struct native_testing *testing) {
   for (uint32_t i = 0; i < NATIVE_REGISTERS; i++)
-    if (!(NATIVE_KEPT >> i & 1))
+    if (!(NATIVE_KEPT >> i & 1) && i != RSP)
       testing->contents[i] = native_anything;
   testing->contents[RAX].is_result = true;
   set_flags(testing, native_anything);
   testing->calls = true;
-  doubt_statics(testing);
+  native_doubt_statics(testing);
 }
 
 static struct native_held loaded_address(struct native_testing *testing,
                                          const struct native_operands *is) {
-  const struct native_held *slot = is_in_frame(testing, is) ? slot_of(testing, is) : NULL;
+  const struct native_held *slot = native_slot_of(testing, is);
   if (slot != NULL)
     testing->taken |= UINT64_C(1) << (slot - testing->contents - NATIVE_REGISTERS);
-  bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && !is->has_index;
+  bool is_sum = !is->is_far && (is->mode == 1 || is->mode == 2) && !is->has_index &&
+                (is->base != RSP || is->reg == RSP);
   return is_sum ? contents_plus(testing->contents[is->base], is->at) : native_anything;
 }
 
@@ -292,8 +166,7 @@ static void take_top(struct native_testing *testing, const struct native_operand
   bool from_stack = is->mode == 3 && ((is->opcode == 0x89 && is->reg == RSP && is->rm != RBP) ||
                                       (is->opcode == 0x8B && is->rm == RSP && is->reg != RBP));
   const struct native_operands top = {.is_slot = true, .base = RSP};
-  const struct native_held *slot =
-      from_stack && is_in_frame(testing, &top) ? slot_of(testing, &top) : NULL;
+  const struct native_held *slot = from_stack ? native_slot_of(testing, &top) : NULL;
   if (slot != NULL)
     testing->taken |= UINT64_C(1) << (slot - testing->contents - NATIVE_REGISTERS);
 }
@@ -304,20 +177,28 @@ static bool step_move(struct native_testing *testing, const struct native_operan
   uint32_t bits = opcode & 1 ? is->bits : 8;
   take_top(testing, is);
   if (opcode == 0x88 || opcode == 0x89)
-    set_rm(testing, is, get_reg(testing, is, bits), bits);
+    native_set_rm(testing, is, native_get_reg(testing, is, bits), bits);
   else if (opcode == 0x8A || opcode == 0x8B)
-    set_content(content_of(testing, is, is->reg, bits), get_rm(testing, is, bits));
+    native_set_held(native_register_of(testing, is, is->reg, bits),
+                    native_get_rm(testing, is, bits));
   else if ((opcode == 0xC6 || opcode == 0xC7) && (is->reg & 7) == 0)
-    set_rm(testing, is,
-           contents_number(contents_immediate(is, opcode & 1 ? immediate_bytes(bits) : 1)), bits);
+    native_set_rm(
+        testing, is,
+        native_narrowed(
+            contents_number(contents_immediate(is, opcode & 1 ? immediate_bytes(bits) : 1)), bits),
+        bits);
   else if (opcode >> 4 == 0xB)
-    set_content(content_of(testing, is, (uint8_t)((opcode & 7) | (is->rex & 1) << 3),
+    native_set_held(
+        native_register_of(testing, is, (uint8_t)((opcode & 7) | (is->rex & 1) << 3),
                            opcode & 8 ? is->bits : 8),
-                contents_number(contents_immediate(is, opcode & 8 ? is->bits / 8 : 1)));
+        native_narrowed(contents_number(contents_immediate(is, opcode & 8 ? is->bits / 8 : 1)),
+                        opcode & 8 ? is->bits : 8));
   else if (opcode == 0x63)
-    set_content(content_of(testing, is, is->reg, is->bits), get_rm(testing, is, 32));
+    native_set_held(native_register_of(testing, is, is->reg, is->bits),
+                    native_get_rm(testing, is, 32));
   else if (opcode == 0x8D)
-    set_content(content_of(testing, is, is->reg, is->bits), loaded_address(testing, is));
+    native_set_held(native_register_of(testing, is, is->reg, is->bits),
+                    loaded_address(testing, is));
   else
     return false;
   return true;
@@ -329,12 +210,15 @@ static bool step_stack(struct native_testing *testing, const struct native_opera
   if (opcode == 0xE8 || (opcode == 0xFF && what == 2)) {
     contents_call(testing);
   } else if (opcode >> 3 == 11) {
-    testing->contents[(opcode & 7) | (is->rex & 1) << 3] = native_anything;
-    move_stack(testing, -8);
-  } else if (opcode >> 3 == 10 || opcode == 0x68 || opcode == 0x6A || what == 6) {
-    move_stack(testing, 8);
+    testing->contents[(opcode & 7) | (is->rex & 1) << 3] = native_pop_word(testing);
+  } else if (opcode >> 3 == 10) {
+    native_push_word(testing, testing->contents[(opcode & 7) | (is->rex & 1) << 3]);
+  } else if (opcode == 0x68 || opcode == 0x6A) {
+    native_push_word(testing, contents_number(contents_immediate(is, opcode == 0x68 ? 4 : 1)));
+  } else if (what == 6) {
+    native_push_word(testing, native_get_rm(testing, is, 64));
   } else if (opcode == 0xC9) {
-    testing->contents[RBP] = native_anything;
+    testing->contents[RBP] = testing->contents[RSP] = native_anything;
   } else {
     return false;
   }
@@ -349,8 +233,8 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   } else if (opcode == 0x80 || opcode == 0x81 || opcode == 0x83) {
     arithmetic_with_immediate(testing, is);
   } else if (opcode == 0x84 || opcode == 0x85) {
-    struct native_held rm = get_rm(testing, is, bits);
-    set_flags(testing, made_of(rm, get_reg(testing, is, bits)));
+    struct native_held rm = native_get_rm(testing, is, bits);
+    set_flags(testing, made_of(rm, native_get_reg(testing, is, bits)));
     if (is->mode == 3 && is->rm == is->reg)
       set_compared(testing, rm, contents_number(0), bits);
   } else if (opcode == 0xA8 || opcode == 0xA9) {
@@ -358,11 +242,11 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
     return contents_unary(testing, is);
   } else if (opcode == 0x69 || opcode == 0x6B) {
-    set_flags(testing, made_of(get_rm(testing, is, bits), contents_number(0)));
-    set_content(content_of(testing, is, is->reg, is->bits), testing->flags);
+    set_flags(testing, made_of(native_get_rm(testing, is, bits), contents_number(0)));
+    native_set_held(native_register_of(testing, is, is->reg, is->bits), testing->flags);
   } else if (opcode == 0xC0 || opcode == 0xC1 || (opcode >= 0xD0 && opcode < 0xD4)) {
-    set_flags(testing, made_of(get_rm(testing, is, bits), testing->contents[RCX]));
-    set_rm(testing, is, testing->flags, bits);
+    set_flags(testing, made_of(native_get_rm(testing, is, bits), testing->contents[RCX]));
+    native_set_rm(testing, is, testing->flags, bits);
   } else if (opcode == 0x99) {
     testing->contents[RDX] = made_of(testing->contents[RAX], contents_number(0));
   } else if (opcode >> 4 == 7) {
@@ -374,33 +258,41 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   return true;
 }
 
+/* Bits that an instruction writes of a vector register: MOVSS, MOVSD and MOVQ, MOVLPS and MOVHPS, and others. */
+static uint32_t bits_of_vector(const struct native_operands *is) {
+  bool is_half = is->opcode == 0x13 || is->opcode == 0x17 || is->opcode == 0xD6;
+  bool is_scalar = is->opcode == 0x11 && is->repeats;
+  return is_scalar && memchr(is->code, 0xF3, 2) != NULL ? 32 : is_half || is_scalar ? 64 : 128;
+}
+
 /* 0F xx. */
 static bool step_two(struct native_testing *testing, const struct native_operands *is) {
   uint8_t opcode = is->opcode;
-  struct native_held *reg = content_of(testing, is, is->reg, is->bits);
+  struct native_held *reg = native_register_of(testing, is, is->reg, is->bits);
   if (opcode == 0x1E || opcode == 0x1F || opcode == 0x0D || opcode == 0x18)
     return true;
   if (opcode == 0x2E || opcode == 0x2F)
     set_flags(testing, native_anything);
   else if (opcode == 0x2C || opcode == 0x2D)
-    set_content(reg, native_anything);
+    native_set_held(reg, native_anything);
   else if (opcode >> 4 == 4)
-    set_content(reg, made_of(made_of(get_rm(testing, is, is->bits), *reg), testing->flags));
+    native_set_held(reg,
+                    made_of(made_of(native_get_rm(testing, is, is->bits), *reg), testing->flags));
   else if (opcode >> 4 == 8)
     contents_branch(testing, opcode);
   else if (opcode >> 4 == 9)
-    set_rm(testing, is, made_of(testing->flags, contents_number(0)), 8);
+    native_set_rm(testing, is, made_of(testing->flags, contents_number(0)), 8);
   else if (opcode == 0xAF) {
-    set_content(reg, made_of(get_rm(testing, is, is->bits), *reg));
+    native_set_held(reg, made_of(native_get_rm(testing, is, is->bits), *reg));
     set_flags(testing, *reg);
   } else if (opcode == 0xB6 || opcode == 0xB7 || opcode == 0xBE || opcode == 0xBF)
-    set_content(reg, get_rm(testing, is, opcode & 1 ? 16 : 8));
+    native_set_held(reg, native_get_rm(testing, is, opcode & 1 ? 16 : 8));
   else if (opcode == 0x7E && is->wide16 && !is->repeats) /* from a vector register */
-    set_rm(testing, is, native_anything, is->bits == 64 ? 64 : 32);
+    native_set_rm(testing, is, native_anything, is->bits == 64 ? 64 : 32);
   else if (native_operands_is_vector(opcode) || (opcode == 0x7E && is->repeats))
     return true;
   else if (is->mode != 3 && native_operands_stores_vector(opcode))
-    set_rm(testing, is, native_anything, 128);
+    native_set_rm(testing, is, native_anything, bits_of_vector(is));
   else
     return native_operands_stores_vector(opcode);
   return true;
@@ -413,8 +305,10 @@ void native_contents_step(struct native_testing *testing, const uint8_t *code, s
     known = step_two(testing, &is);
   else if (known)
     known = step_move(testing, &is) || step_stack(testing, &is) || step_one(testing, &is);
-  if (known)
-    return;
-  set_all(testing, 0);
-  set_flags(testing, native_anything);
+  if (!known) {
+    native_forget_held(testing, 0);
+    set_flags(testing, native_anything);
+    testing->contents[RSP] = native_as_before(RSP); /* what others do to it is known */
+  }
+  native_follow_stack(testing);
 }

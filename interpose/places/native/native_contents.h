@@ -14,20 +14,21 @@ enum { NATIVE_TESTED_SLOTS = 48, NATIVE_TESTED = NATIVE_REGISTERS + NATIVE_TESTE
 
 /* What is in a register or a slot. */
 struct native_held {
-  uint64_t by;    /* variables, before the block, that it is made of */
-  bool by_more;   /* ... and of something else */
+  uint64_t by;  /* variables, before the block, that it is made of */
+  int64_t plus; /* the number: of is_number, or what has been added to the variable */
+  /* It has been read, on some way at least, from a word of memory that is no part of the frame; bits 0: it has not. */
+  struct native_memory {
+    int64_t at;    /* from where the variable leads; without one, the address */
+    uint32_t base; /* the variable, from 1 on; 0: none */
+    uint32_t bits;
+  } memory;
+  uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
+  uint8_t width;  /* so many of its lower bits are that, and others are not known; 0: all are */
+  bool by_more;   /* it is made of something else, too */
   bool is_number; /* one that stands in the code */
   bool is_moved;  /* it is not what it was */
   bool is_result; /* made of what the last call has returned, and of numbers */
-  uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
-  int64_t plus;   /* the number: of is_number, or what has been added to the variable */
   bool varies;    /* plus may be another one */
-  /* It has been read, on some way at least, from a word of memory that is no part of the frame; bits 0: it has not. */
-  struct native_memory {
-    uint32_t bits;
-    uint32_t base; /* the variable that leads there, from 1 on; 0: none */
-    int64_t at;    /* from there; without a base, the address */
-  } memory;
 };
 
 static inline bool native_memory_is(struct native_memory a, struct native_memory b) {
@@ -44,7 +45,7 @@ struct native_comparison {
 struct native_testing {
   struct native_frame_use use;
   struct {
-    /* NATIVE_STATIC: a word of the object that the function writes to. Others may do so, too. */
+    /* RSP: at so many bytes from the frame's CFA. NATIVE_STATIC: a word of the object that the function writes to. Others may do so, too. */
     uint32_t base;
     int64_t at;
   } slots[NATIVE_TESTED_SLOTS]; /* those met so far, of all blocks */
@@ -57,15 +58,35 @@ struct native_testing {
   struct native_counting *counting;  /* native_counters.h; NULL: nothing is counted */
   const struct native_held *entries; /* of registers, by block; NULL: nothing is known */
   struct native_held *exits;         /* the same, behind each block */
-  int64_t pushed;                    /* bytes, since the block began */
-  bool is_unbalanced; /* blocks begin with something pushed: what rsp leads to is not known */
-  bool calls;         /* in this block */
-  uint32_t called;    /* the last one: the lower half of what it goes to; 0: not known */
+  const int64_t *
+      depths; /* of the stack where blocks begin, in bytes below the CFA, or NATIVE_DEPTH_UNKNOWN; NULL: all are unknown */
+  int64_t *grows; /* what each block adds to that; unknown, if it has lost it */
+  int64_t pushed; /* the depth now; unknown: since the block began */
+  bool has_depth;
+  bool loses_stack; /* this block has set the stack pointer to something that is not known */
+  bool forgets;     /* what slots hold, in this block, of which some are met later */
+  bool calls;       /* in this block */
+  uint32_t called;  /* the last one: the lower half of what it goes to; 0: not known */
   struct flow_values values;
 };
 
+#define NATIVE_DEPTH_UNKNOWN INT64_MAX
+
 /* Nothing is known of it. */
 static const struct native_held native_anything = {.by_more = true};
+
+/* A variable is what it was before the block. */
+static inline struct native_held native_as_before(uint32_t variable) {
+  return (struct native_held){.by = UINT64_C(1) << variable, .like = variable + 1};
+}
+
+/* The same of a slot. */
+static inline struct native_held native_slot_before(const struct native_testing *testing,
+                                                    uint32_t slot) {
+  struct native_held before = native_as_before(NATIVE_REGISTERS + slot);
+  before.by_more = testing->slots[slot].base == NATIVE_STATIC;
+  return before;
+}
 
 /* What an instruction changes, whichever it is. */
 void native_contents_step(struct native_testing *testing, const uint8_t *code, size_t length);

@@ -4,15 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/places/flow/flow_rounds.h"
+#include "interpose/places/native/native_words.h"
 
 /* Of a function: a loop costs a look at all of it. */
-enum { COUNTERS_MAX = 32, LOOPS_MAX = 128, ROOM_FIRST = 16 };
+enum { COUNTERS_MAX = 4096, LOOPS_MAX = 128, ROOM_FIRST = 16 };
 
 /* ---- what it says ---- */
 
 static int64_t signed_of(uint64_t value, uint32_t bits) {
-  return bits == 32 ? (int32_t)(uint32_t)value : (int64_t)value;
+  return bits == 8    ? (int8_t)(uint8_t)value
+         : bits == 16 ? (int16_t)(uint16_t)value
+         : bits == 32 ? (int32_t)(uint32_t)value
+                      : (int64_t)value;
 }
 
 /* Rounds that are left, this one among them, of numbers as far apart. */
@@ -29,13 +32,13 @@ static struct place_round rounds_left(int64_t value, int64_t limit, int64_t step
 }
 
 struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
-                                       uint64_t limit, bool is_past) {
+                                       uint64_t limit) {
   int64_t step = counter->step, now = signed_of(value, counter->bits),
           end = signed_of(limit, counter->limit_bits);
-  if (is_past && __builtin_sub_overflow(now, step, &now))
+  if (__builtin_sub_overflow(now, counter->plus, &now))
     return (struct place_round){0, 0};
   if (step == 0)
-    return (struct place_round){now == end && !is_past ? 2 : 1, 2};
+    return (struct place_round){now == end && !counter->is_first ? 2 : 1, 2};
   if (step > 0 && now < 0) /* where it comes to 0, its numbers would begin anew */
     return (struct place_round){0, 0};
   if (step > 0 && end > 0 && now / step < PLACE_ROUND_MAX) {
@@ -46,154 +49,69 @@ struct place_round native_counter_says(const struct native_counter *counter, uin
   return rounds_left(now, end, step);
 }
 
-/* ---- what blocks do ---- */
-
-static bool counting_is_variable(uint32_t i) {
-  return i >= NATIVE_REGISTERS || (NATIVE_KEPT >> i & 1);
-}
-
-void native_counting_begin(struct native_counting *counting) {
-  memset(counting->plus, 0, sizeof counting->plus);
-}
-
-void native_counting_step(struct native_counting *counting, const struct native_testing *testing,
-                          uint32_t position) {
-  for (uint32_t i = 0; i < NATIVE_REGISTERS + testing->nslots; i++) {
-    const struct native_held *is = &testing->contents[i];
-    if (is->like == i + 1 && is->plus != counting->plus[i]) {
-      counting->plus[i] = is->plus;
-      counting->positions[i] = position;
-    }
-  }
-}
-
-/* Makes room for one more thing of that size. */
-static bool counting_grow(struct native_counting *counting, void **things, uint32_t count,
-                          uint32_t *room, size_t size) {
-  if (count < *room)
-    return true;
-  uint32_t more = *room == 0 ? ROOM_FIRST : 2 * *room;
-  void *grown = reallocarray(*things, more, size);
-  counting->failed |= grown == NULL;
-  if (grown == NULL)
-    return false;
-  *things = grown;
-  *room = more;
-  return true;
-}
-
-static void add_change(struct native_counting *counting, struct native_change change) {
-  void *changes = counting->changes;
-  if (counting_grow(counting, &changes, counting->nchanges, &counting->changes_room,
-                    sizeof change)) {
-    counting->changes = changes;
-    counting->changes[counting->nchanges++] = change;
-  }
-}
-
-static void add_decision(struct native_counting *counting, struct native_decision decision) {
-  void *decisions = counting->decisions;
-  if (counting_grow(counting, &decisions, counting->ndecisions, &counting->decisions_room,
-                    sizeof decision)) {
-    counting->decisions = decisions;
-    counting->decisions[counting->ndecisions++] = decision;
-  }
-}
-
-void native_counting_end(struct native_counting *counting, const struct native_testing *testing,
-                         uint32_t block) {
-  for (uint32_t i = 0; i < NATIVE_REGISTERS + testing->nslots; i++) {
-    const struct native_held *is = &testing->contents[i];
-    if (!counting_is_variable(i) || (is->like == i + 1 && !is->is_moved))
-      continue;
-    add_change(counting,
-               (struct native_change){.block = block,
-                                      .variable = i,
-                                      .position = counting->positions[i],
-                                      .is_step = is->like == i + 1 && !is->varies && is->plus != 0,
-                                      .is_number = is->is_number && !is->varies,
-                                      .plus = is->plus,
-                                      .memory = is->memory});
-  }
-  if (testing->decides.bits == 32 || testing->decides.bits == 64)
-    add_decision(counting, (struct native_decision){block, testing->decides});
-}
-
 /* ---- what loops do ---- */
 
 struct search {
   struct native_graph *graph;
-  const struct native_counting *counting;
   const struct native_testing *testing;
-  struct flow_rounds *rounds;
+  struct native_words words;
   uint8_t *ways; /* by block, in the loop: enum way */
-  uint32_t loop;
-  /* What the loop does to the variables. */
-  struct use {
-    uint32_t nchanges;
-    const struct native_change *last;
-    struct native_memory memory; /* that it reads it from; without bits: from none, or several */
-    bool is_several;
-  } uses[NATIVE_TESTED];
+  uint32_t room; /* of the graph's counters */
 };
 
 /* Where control goes from a block: out of the loop; to where it begins, or it is that block. */
 enum way { WAY_LEAVES = 1, WAY_ROUND = 2 };
 
-static bool is_within(const struct search *search, uint32_t block) {
-  uint32_t loop = flow_rounds_loop(search->rounds, block);
-  return loop == search->loop || flow_rounds_around(search->rounds, search->loop, loop);
-}
+/* What a condition compares, in terms of the round's begin: a counter with its limit. */
+struct compared {
+  const struct native_decision *decision;
+  struct native_word counter, limit;
+  int64_t step; /* 0: it is the limit in the second of two rounds */
+};
 
 static bool is_in_itself(const struct search *search, uint32_t block) {
-  return flow_rounds_loop(search->rounds, block) == search->loop;
+  return flow_rounds_loop(search->words.rounds, block) == search->words.loop;
 }
 
 /* Whether each round goes through the block. */
 static bool each_round_goes(const struct search *search, uint32_t block) {
-  uint32_t head = flow_rounds_head(search->rounds, search->loop);
-  const struct flow_lists *previous = flow_rounds_previous(search->rounds);
-  for (uint32_t i = previous->start[head]; i < previous->start[head + 1]; i++)
-    if (is_within(search, previous->items[i]) &&
-        !flow_rounds_through(search->rounds, block, previous->items[i]))
+  const struct native_words *words = &search->words;
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    if (words->within[edge->from] &&
+        flow_rounds_goes_round(words->rounds, words->loop, edge->from, edge->to) &&
+        !flow_rounds_through(words->rounds, block, edge->from))
       return false;
+  }
   return true;
 }
 
 static void look_at_edges(struct search *search) {
-  uint32_t head = flow_rounds_head(search->rounds, search->loop);
+  const struct native_words *words = &search->words;
   memset(search->ways, 0, search->graph->nblocks);
   for (uint32_t i = 0; i < search->graph->nedges; i++) {
     const struct flow_edge *edge = &search->graph->edges[i];
-    if (edge->exceptional || !is_within(search, edge->from))
+    if (edge->exceptional || !words->within[edge->from])
       continue;
-    search->ways[edge->from] |= is_within(search, edge->to) ? 0 : WAY_LEAVES;
-    search->ways[edge->from] |= edge->to == head ? WAY_ROUND : 0;
+    bool leaves = !words->within[edge->to];
+    search->ways[edge->from] |= leaves ? WAY_LEAVES : 0;
+    if (!leaves && flow_rounds_goes_round(words->rounds, words->loop, edge->from, edge->to)) {
+      search->ways[edge->from] |= WAY_ROUND;
+      search->ways[edge->to] |= WAY_ROUND;
+    }
   }
-  search->ways[head] |= WAY_ROUND;
 }
 
-static void look_at_changes(struct search *search) {
-  memset(search->uses, 0, sizeof search->uses);
-  for (uint32_t i = 0; i < search->counting->nchanges; i++) {
-    const struct native_change *change = &search->counting->changes[i];
-    struct use *use = &search->uses[change->variable];
-    if (!is_within(search, change->block))
-      continue;
-    use->nchanges++;
-    use->last = change;
-    if (change->memory.bits == 0)
-      continue;
-    use->is_several |= use->memory.bits != 0 && !native_memory_is(use->memory, change->memory);
-    use->memory = change->memory;
-  }
-  for (uint32_t i = 0; i < NATIVE_TESTED; i++)
-    if (search->uses[i].is_several)
-      search->uses[i].memory.bits = 0;
+/* Others may change it. */
+static bool is_taken(const struct search *search, uint32_t variable) {
+  return variable >= NATIVE_REGISTERS &&
+         (search->testing->taken >> (variable - NATIVE_REGISTERS) & 1) != 0;
 }
 
-static bool native_stays(const struct search *search, uint32_t variable) {
-  return search->uses[variable].nchanges == 0;
+/* Each round leaves it as it is. */
+static bool counters_stay(const struct search *search, uint32_t variable) {
+  const struct native_word *round = &search->words.round[variable];
+  return round->kind == NATIVE_WORD_VARIABLE && round->of == variable && round->plus == 0;
 }
 
 static struct native_variable variable_of(const struct search *search, uint32_t variable) {
@@ -205,42 +123,14 @@ static struct native_variable variable_of(const struct search *search, uint32_t 
                                   .at = search->testing->slots[slot].at};
 }
 
-static bool find_limit_in_memory(const struct search *search, struct native_memory memory,
-                                 struct native_counter *counter) {
-  counter->limit = NATIVE_LIMIT_MEMORY;
-  counter->limit_bits = memory.bits;
-  counter->number = memory.at;
-  counter->has_base = memory.base != 0;
-  if (memory.bits == 0 || !counter->has_base)
-    return memory.bits != 0;
-  counter->limit_in = variable_of(search, memory.base - 1);
-  return native_stays(search, memory.base - 1);
-}
-
-/* A word that is always the same one's. */
-static bool counters_is_static(const struct search *search, uint32_t variable) {
-  return variable >= NATIVE_REGISTERS &&
-         search->testing->slots[variable - NATIVE_REGISTERS].base == NATIVE_STATIC;
-}
-
-/* What the counter is compared with. False: it does not stay as it is, or is not known. */
-static bool find_limit(const struct search *search, const struct native_held *of,
-                       struct native_counter *counter) {
-  bool is_variable = of->like != 0 && !of->varies;
-  counter->number = of->plus;
-  if (of->is_number && !of->varies) {
-    counter->limit = NATIVE_LIMIT_NUMBER;
-    return true;
-  }
-  if (is_variable &&
-      (native_stays(search, of->like - 1) || counters_is_static(search, of->like - 1))) {
-    counter->limit = NATIVE_LIMIT_VARIABLE;
-    counter->limit_in = variable_of(search, of->like - 1);
-    return true;
-  }
-  if (is_variable && !of->is_moved)
-    return find_limit_in_memory(search, search->uses[of->like - 1].memory, counter);
-  return of->like == 0 && !of->is_moved && find_limit_in_memory(search, of->memory, counter);
+/* What the counter is compared with stays as it is, and is known. What each round reads anew from one word of memory is that. */
+static bool find_limit(const struct search *search, struct native_word *limit) {
+  if (limit->kind == NATIVE_WORD_VARIABLE && limit->plus == 0 &&
+      search->words.round[limit->of].kind == NATIVE_WORD_MEMORY)
+    *limit = search->words.round[limit->of];
+  bool is_led_to =
+      limit->kind == NATIVE_WORD_VARIABLE || (limit->kind == NATIVE_WORD_MEMORY && limit->has_base);
+  return limit->kind != NATIVE_WORD_UNKNOWN && (!is_led_to || counters_stay(search, limit->of));
 }
 
 /* Whether control leaves the loop behind a block if what that compares is equal; otherwise if it is not. */
@@ -249,129 +139,208 @@ static bool leaves_if_equal(const struct search *search, const struct native_dec
   for (uint32_t i = 0; i < search->graph->nedges; i++) {
     const struct flow_edge *edge = &search->graph->edges[i];
     jump_leaves |= edge->from == decision->block && !edge->exceptional &&
-                   edge->to != decision->block + 1 && !is_within(search, edge->to);
+                   edge->to != decision->block + 1 && !search->words.within[edge->to];
   }
-  return (decision->of.jumps == JUMP_IF_EQUAL) == jump_leaves;
+  return (decision->jumps == JUMP_IF_EQUAL) == jump_leaves;
 }
 
-/* Of what each round sets to a number, unless it ends the loop before: whether the condition ends it with that number. */
-static bool find_second(const struct search *search, const struct native_decision *decision,
-                        const struct native_held *with, const struct native_change *change,
-                        struct native_counter *counter) {
-  bool equal = signed_of((uint64_t)change->plus, decision->of.bits) ==
-               signed_of((uint64_t)with->plus, decision->of.bits);
-  counter->limit = NATIVE_LIMIT_NUMBER;
-  counter->number = change->plus;
-  return with->is_number && !with->varies && decision->of.jumps != JUMP_OTHERWISE &&
-         each_round_goes(search, decision->block) && leaves_if_equal(search, decision) == equal;
+/* Whether a condition that each round comes to, and that compares the counter with a number, ends the loop in the second one at the latest:
+ * where each round sets the counter to a number, with that; where it adds to the counter, with all numbers but one. */
+static bool find_second(const struct search *search, struct compared *compared) {
+  const struct native_decision *decision = compared->decision;
+  struct native_word round = search->words.round[compared->counter.of];
+  if (compared->limit.kind != NATIVE_WORD_NUMBER || decision->jumps == JUMP_OTHERWISE ||
+      !each_round_goes(search, decision->block))
+    return false;
+  int64_t number, next;
+  if (__builtin_sub_overflow(compared->limit.plus, compared->counter.plus, &number) ||
+      __builtin_add_overflow(number, round.plus, &next))
+    return false;
+  bool is_set = round.kind == NATIVE_WORD_NUMBER;
+  bool equal = is_set && signed_of((uint64_t)round.plus, decision->bits) ==
+                             signed_of((uint64_t)number, decision->bits);
+  if (leaves_if_equal(search, decision) != equal)
+    return false;
+  compared->step = 0;
+  compared->limit.plus = is_set ? round.plus : next;
+  return true;
 }
 
-/* The counter that a condition compares, if it is one. */
+/* Whether a condition compares a counter. */
 static bool find_counter(const struct search *search, const struct native_decision *decision,
-                         bool swapped, struct native_counter *counter) {
-  const struct native_held *is = swapped ? &decision->of.b : &decision->of.a;
-  if (is->like == 0 || is->varies)
+                         bool swapped, struct compared *found) {
+  *found = (struct compared){decision, decision->a, decision->b, 0};
+  if (swapped)
+    *found = (struct compared){decision, decision->b, decision->a, 0};
+  found->counter = native_words_of(&search->words, decision->block, found->counter);
+  found->limit = native_words_of(&search->words, decision->block, found->limit);
+  if (found->counter.kind != NATIVE_WORD_VARIABLE || is_taken(search, found->counter.of))
     return false;
-  uint32_t slot = is->like - 1 - NATIVE_REGISTERS;
-  if (is->like > NATIVE_REGISTERS && (search->testing->taken >> slot & 1) != 0)
-    return false; /* others may change it */
-  const struct native_change *change = search->uses[is->like - 1].last;
-  if (search->uses[is->like - 1].nchanges != 1 || !is_in_itself(search, change->block) ||
-      !each_round_goes(search, change->block))
-    return false;
-  *counter = (struct native_counter){.variable = variable_of(search, is->like - 1),
-                                     .bits = decision->of.bits,
-                                     .limit_bits = decision->of.bits,
-                                     .step = change->is_step ? change->plus : 0,
-                                     .block = change->block,
-                                     .position = change->position};
-  const struct native_held *with = swapped ? &decision->of.a : &decision->of.b;
-  if (change->is_number && is->plus == 0)
-    return find_second(search, decision, with, change, counter);
-  return change->is_step && find_limit(search, with, counter);
-}
-
-/* Where in a round the blocks stand. */
-static uint8_t *find_sides(const struct search *search, uint32_t block) {
-  uint8_t *sides = calloc(search->graph->nblocks, 1);
-  const bool *led = flow_rounds_led(search->rounds, block);
-  for (uint32_t i = 0; sides != NULL && i < search->graph->nblocks; i++) {
-    if (!is_within(search, i))
-      continue;
-    if (i == block)
-      sides[i] = NATIVE_SIDE_WITHIN;
-    else if (!led[i])
-      sides[i] = NATIVE_SIDE_BEFORE;
-    else if (flow_rounds_through(search->rounds, block, i))
-      sides[i] = NATIVE_SIDE_PAST;
-  }
-  return sides;
+  struct native_word round = search->words.round[found->counter.of];
+  if (round.width < found->counter.width)
+    found->counter.width = round.width;
+  bool is_step =
+      round.kind == NATIVE_WORD_VARIABLE && round.of == found->counter.of && round.plus != 0;
+  found->step = round.plus;
+  return ((is_step || round.kind == NATIVE_WORD_NUMBER) && find_second(search, found)) ||
+         (is_step && find_limit(search, &found->limit));
 }
 
 /* A condition that begins or ends each round counts more than one in between. */
-static void count_loop(struct search *search) {
-  struct native_graph *graph = search->graph;
-  struct native_counter found, counter;
+static bool find_compared(const struct search *search, struct compared *found) {
+  const struct native_counting *counting = search->words.counting;
+  struct compared compared;
   bool has = false;
-  look_at_edges(search);
-  look_at_changes(search);
-  for (uint32_t i = 0; i < search->counting->ndecisions; i++) {
-    const struct native_decision *decision = &search->counting->decisions[i];
+  for (uint32_t i = 0; i < counting->ndecisions; i++) {
+    const struct native_decision *decision = &counting->decisions[i];
     bool goes_round = (search->ways[decision->block] & WAY_ROUND) != 0;
     if (!is_in_itself(search, decision->block) || !(search->ways[decision->block] & WAY_LEAVES) ||
         (has && !goes_round))
       continue;
-    if (!find_counter(search, decision, false, &counter) &&
-        !find_counter(search, decision, true, &counter))
+    if (!find_counter(search, decision, false, &compared) &&
+        !find_counter(search, decision, true, &compared))
       continue;
-    found = counter;
+    *found = compared;
     has = true;
     if (goes_round)
       break;
   }
-  if (!has)
-    return;
-  found.depth = flow_rounds_depth(search->rounds, search->loop);
-  found.begin = graph->blocks[found.block].position;
-  found.sides = find_sides(search, found.block);
-  if (found.sides != NULL)
-    graph->counters[graph->ncounters++] = found;
+  return has;
 }
 
-static bool has_step(const struct native_counting *counting) {
-  for (uint32_t i = 0; i < counting->nchanges; i++)
-    if (counting->changes[i].is_step || counting->changes[i].is_number)
-      return true;
+/* ---- where it lies ---- */
+
+/* Whether a variable can be read while a call is made. */
+static bool is_readable(const struct search *search, const struct native_site *site,
+                        uint32_t variable) {
+  if (variable < NATIVE_REGISTERS)
+    return (NATIVE_KEPT >> variable & 1) != 0;
+  uint32_t slot = variable - NATIVE_REGISTERS;
+  bool is_below =
+      search->testing->slots[slot].base == RSP &&
+      (site->depth == NATIVE_DEPTH_UNKNOWN || search->testing->slots[slot].at < -site->depth);
+  return !is_below;
+}
+
+/* A variable that holds while a call is made what another one held where the round began, and a number: itself, if it
+ * does. there: what variables hold then. */
+static bool find_holder(const struct search *search, const struct native_site *site,
+                        const struct native_word *there, struct native_word of,
+                        struct native_variable *holder, int64_t *plus) {
+  for (uint32_t i = 0; i <= search->words.nvariables; i++) {
+    uint32_t variable = i == 0 ? of.of : i - 1;
+    const struct native_word *holds = &there[variable];
+    if (holds->kind != NATIVE_WORD_VARIABLE || holds->of != of.of || holds->width < of.width ||
+        !is_readable(search, site, variable) || (i > 0 && is_taken(search, variable)))
+      continue;
+    *holder = variable_of(search, variable);
+    *plus = holds->plus;
+    return true;
+  }
   return false;
 }
 
-/* Each loop whose rounds a place can say once: where its head is met. */
-static void count_loops(struct search *search) {
-  uint32_t looked = 0;
-  for (uint32_t block = 0; block < search->graph->nblocks && looked < LOOPS_MAX &&
-                           search->graph->ncounters < COUNTERS_MAX;
-       block++) {
-    uint32_t loop = flow_rounds_loop(search->rounds, block);
-    if (loop != FLOW_NONE && flow_rounds_head(search->rounds, loop) == block &&
-        flow_rounds_depth(search->rounds, loop) < PLACE_LEVELS) {
-      search->loop = loop;
-      looked++;
-      count_loop(search);
-    }
-  }
+static bool find_limit_at(const struct search *search, const struct native_site *site,
+                          const struct native_word *there, struct native_word limit,
+                          struct native_counter *counter) {
+  int64_t plus = 0;
+  counter->limit = limit.kind == NATIVE_WORD_NUMBER     ? NATIVE_LIMIT_NUMBER
+                   : limit.kind == NATIVE_WORD_VARIABLE ? NATIVE_LIMIT_VARIABLE
+                                                        : NATIVE_LIMIT_MEMORY;
+  counter->number = limit.plus;
+  counter->has_base = limit.has_base;
+  if (limit.kind == NATIVE_WORD_NUMBER || (limit.kind == NATIVE_WORD_MEMORY && !limit.has_base))
+    return true;
+  if (limit.kind == NATIVE_WORD_MEMORY)
+    limit.width = 64;
+  return find_holder(search, site, there, limit, &counter->limit_in, &plus) &&
+         !__builtin_sub_overflow(limit.plus, plus, &counter->number);
 }
 
-void native_counters_find(struct native_graph *graph, struct native_counting *counting,
+static void add_counter(struct search *search, struct native_counter counter) {
+  struct native_graph *graph = search->graph;
+  if (graph->ncounters == search->room) {
+    uint32_t more = search->room == 0 ? ROOM_FIRST : 2 * search->room;
+    struct native_counter *grown =
+        more > COUNTERS_MAX ? NULL : reallocarray(graph->counters, more, sizeof *grown);
+    if (grown == NULL)
+      return;
+    graph->counters = grown;
+    search->room = more;
+  }
+  graph->counters[graph->ncounters++] = counter;
+}
+
+/* What a call in the loop can tell of its rounds. What comes behind the condition of a loop of two rounds, and is not left by that, is
+ * in the first one. */
+static void count_site(struct search *search, const struct compared *compared,
+                       const struct native_site *site) {
+  const struct native_words *words = &search->words;
+  struct native_word there[NATIVE_TESTED];
+  struct native_counter counter = {.position = site->position,
+                                   .depth = flow_rounds_depth(words->rounds, words->loop),
+                                   .step = compared->step,
+                                   .limit_bits = compared->decision->bits};
+  struct native_word of = compared->counter;
+  if (of.width > compared->decision->bits)
+    of.width = compared->decision->bits;
+  if (counter.limit_bits > compared->limit.width)
+    counter.limit_bits = compared->limit.width;
+  counter.bits = of.width;
+  if (!native_words_at(words, site, there))
+    return;
+  bool has = find_holder(search, site, there, of, &counter.variable, &counter.plus);
+  counter.is_first = !has && counter.step == 0 &&
+                     flow_rounds_through(words->rounds, compared->decision->block, site->block) &&
+                     is_readable(search, site, of.of);
+  if (counter.is_first)
+    counter.variable = variable_of(search, of.of);
+  if ((has || counter.is_first) && find_limit_at(search, site, there, compared->limit, &counter))
+    add_counter(search, counter);
+}
+
+static void count_loop(struct search *search, uint32_t loop) {
+  const struct native_counting *counting = search->words.counting;
+  struct compared compared;
+  if (!native_words_find(&search->words, loop) || !search->words.has_round)
+    return;
+  look_at_edges(search);
+  if (!find_compared(search, &compared))
+    return;
+  for (uint32_t i = 0; i < counting->nsites; i++)
+    if (search->words.within[counting->sites[i].block])
+      count_site(search, &compared, &counting->sites[i]);
+}
+
+/* Each loop whose rounds a place can say once: by the first block of it alone. */
+static void count_loops(struct search *search) {
+  struct flow_rounds *rounds = search->words.rounds;
+  uint32_t loops[LOOPS_MAX], nloops = 0;
+  for (uint32_t block = 0; block < search->graph->nblocks; block++)
+    for (uint32_t loop = flow_rounds_loop(rounds, block); loop != FLOW_NONE;
+         loop = flow_rounds_within(rounds, loop)) {
+      uint32_t i = 0;
+      while (i < nloops && loops[i] != loop)
+        i++;
+      if (i < nloops)
+        break; /* and so all around it */
+      if (flow_rounds_depth(rounds, loop) >= PLACE_LEVELS ||
+          search->graph->blocks[block].sites == 0)
+        continue;
+      if (nloops == LOOPS_MAX)
+        return;
+      loops[nloops++] = loop;
+      count_loop(search, loop);
+    }
+}
+
+void native_counters_find(struct native_graph *graph, struct flow_rounds *rounds,
+                          const struct native_counting *counting,
                           const struct native_testing *testing) {
-  struct flow_graph flow = {graph->blocks, graph->edges, graph->nblocks, graph->nedges, NULL};
-  struct search search = {.graph = graph, .counting = counting, .testing = testing};
-  if (!counting->failed && has_step(counting) &&
-      (graph->counters = calloc(COUNTERS_MAX, sizeof *graph->counters)) != NULL &&
-      (search.ways = calloc((size_t)graph->nblocks + 1, 1)) != NULL &&
-      (search.rounds = flow_rounds_make(&flow)) != NULL)
+  struct search search = {.graph = graph, .testing = testing};
+  search.ways = calloc((size_t)graph->nblocks + 1, 1);
+  if (native_words_make(&search.words, graph, rounds, counting, testing) && search.ways != NULL)
     count_loops(&search);
-  flow_rounds_free(search.rounds);
+  native_words_drop(&search.words);
   free(search.ways);
-  free(counting->changes);
-  free(counting->decisions);
 }

@@ -8,11 +8,11 @@
 #define NCCL_JOIN_INTERPOSE_NATIVE_COUNTERS_H
 
 #include "core/place/place_rounds.h"
+#include "interpose/places/flow/flow_rounds.h"
 #include "interpose/places/native/native_contents.h"
 #include "interpose/places/native/native_graph.h"
 
-/* In which round the loop is, by what the counter and its limit are. is_past: this round has added to it. Nothing, if that cannot
- * be told. Pure.
+/* In which round the loop is, by what the counter and its limit are. Nothing, if that cannot be told. Pure.
  *
  * A counter that goes up from 0 or more says its number, and its limit how many rounds there are: so do those of two ranks that begin
  * with other numbers, and go on in steps of as many. Of any other, as an address, or what counts down, what is left of
@@ -20,39 +20,15 @@
  *
  * Of a loop of two rounds a compiler makes what the first one sets, and a test of that. */
 struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
-                                       uint64_t limit, bool is_past);
+                                       uint64_t limit);
 
 /* ---- for native_tests.c, which goes through the code ---- */
 
-struct native_counting {
-  /* What a block leaves in a variable, if that is not what it was. */
-  struct native_change {
-    uint32_t block, variable;
-    uint32_t position; /* of the instruction that added to it */
-    bool is_step;      /* it is what it was, plus a number */
-    bool is_number;    /* or a number that stands in the code */
-    int64_t plus;
-    struct native_memory memory; /* it is read from there, and no step */
-  } * changes;
-  struct native_decision {
-    uint32_t block;
-    struct native_comparison of;
-  } * decisions;
-  uint32_t nchanges, ndecisions, changes_room, decisions_room;
-  uint32_t positions[NATIVE_TESTED];
-  int64_t plus[NATIVE_TESTED];
-  bool failed; /* no memory: nothing is known */
-};
+struct native_counting; /* native_words.h */
 
-/* Where a block begins; behind each instruction, which stands at the position; where the block ends. */
-void native_counting_begin(struct native_counting *counting);
-void native_counting_step(struct native_counting *counting, const struct native_testing *testing,
-                          uint32_t position);
-void native_counting_end(struct native_counting *counting, const struct native_testing *testing,
-                         uint32_t block);
-
-/* Finds the graph's counters, and frees what has been counted. */
-void native_counters_find(struct native_graph *graph, struct native_counting *counting,
+/* Finds the graph's counters. */
+void native_counters_find(struct native_graph *graph, struct flow_rounds *rounds,
+                          const struct native_counting *counting,
                           const struct native_testing *testing);
 
 #endif

@@ -334,14 +334,8 @@ bool native_graph_make(struct native_graph *graph, const struct native_object *o
   return made;
 }
 
-void native_counters_free(struct native_counter *counters, uint32_t ncounters) {
-  for (uint32_t i = 0; counters != NULL && i < ncounters; i++)
-    free(counters[i].sides);
-  free(counters);
-}
-
 void native_graph_drop(struct native_graph *graph) {
-  native_counters_free(graph->counters, graph->ncounters);
+  free(graph->counters);
   free(graph->blocks);
   free(graph->edges);
   free(graph->values);

@@ -9,7 +9,7 @@
 
 #define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
 
-/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads. Or
+/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads, or for rsp from the frame's CFA. Or
  * a word of the object, whose address that is. */
 struct native_variable {
   bool is_slot;
@@ -25,24 +25,19 @@ enum native_limit {
   NATIVE_LIMIT_MEMORY,   /* the word at number, or, with has_base, at limit_in plus number */
 };
 
-/* Where a block stands in a round of a loop. */
-enum native_side { NATIVE_SIDE_UNKNOWN, NATIVE_SIDE_BEFORE, NATIVE_SIDE_WITHIN, NATIVE_SIDE_PAST };
-
-/* What a loop counts (native_counters.h). */
+/* What a loop around a call counts, and where that lies while the call is made (native_counters.h). */
 struct native_counter {
-  uint32_t depth; /* how many loops of the function are around it */
+  uint32_t position; /* the last byte of the call */
+  uint32_t depth;    /* how many loops of the function are around that loop */
   struct native_variable variable, limit_in;
+  int64_t plus;  /* so much more than the counter was where the round began is in the variable */
+  bool is_first; /* the call is in the first round, whatever is there */
   enum native_limit limit;
   bool has_base;
   int64_t number;
   int64_t
       step; /* what each round adds; 0: the loop has two rounds, and has been set to the limit in the second */
-  uint32_t bits, limit_bits; /* of the counter and of its limit: 32 or 64 */
-  uint32_t block;            /* that adds it */
-  uint32_t position;         /* of the instruction */
-  uint32_t begin;            /* position of the block: there slots lie as `at` says */
-  uint8_t *
-      sides; /* enum native_side, by block: before it is added, or past that; of blocks outside unknown */
+  uint32_t bits, limit_bits; /* of the counter and of its limit: 8 to 64 */
 };
 
 struct native_graph {
@@ -62,7 +57,7 @@ struct native_graph {
     uint32_t position; /* its last byte */
     bool is_branch;
   } * twins;
-  struct native_counter *counters;
+  struct native_counter *counters; /* of the outermost loops around calls, and those in them */
   uint32_t nblocks;
   uint32_t nedges;
   uint32_t ncopies;
@@ -91,9 +86,6 @@ struct native_graph {
 bool native_graph_make(struct native_graph *graph, const struct native_object *object,
                        struct native_part function, native_decode *decode);
 void native_graph_drop(struct native_graph *graph);
-
-/* For who takes them out of a graph. */
-void native_counters_free(struct native_counter *counters, uint32_t ncounters);
 
 /* Lets edges by which control always leaves a loop lead there at once (flow_decide), as far as the
  * code's own numbers tell. block_at: by position. For native_graph.c. */

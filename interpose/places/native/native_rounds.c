@@ -8,8 +8,7 @@ enum { NUMBER_STACK = 4, NUMBER_FRAME = 5, NUMBER_KEPT = 12 };
 /* Where a variable of a frame is, as what calls there have kept tells. False: that is not known. */
 static bool find_variable(const struct native_frame *frame,
                           const struct native_registers *registers,
-                          const struct native_variable *variable, const void *begin,
-                          struct native_register *found) {
+                          const struct native_variable *variable, struct native_register *found) {
   if (!variable->is_slot) {
     *found = registers->of[variable->reg];
     return found->is_known;
@@ -19,14 +18,10 @@ static bool find_variable(const struct native_frame *frame,
     return frame->module.is_executable;
   }
   uintptr_t base = registers->of[NUMBER_FRAME].value;
-  struct frame_rule rule;
   if (variable->reg == NUMBER_FRAME && !registers->of[NUMBER_FRAME].is_known)
     return false;
-  if (variable->reg == NUMBER_STACK) {
-    if (!eh_frame_rule(&frame->module, (uintptr_t)begin, &rule) || rule.base != FRAME_BASE_STACK)
-      return false;
-    base = frame->cfa - (uintptr_t)(intptr_t)rule.cfa_offset;
-  }
+  if (variable->reg == NUMBER_STACK)
+    base = frame->cfa;
   *found =
       (struct native_register){.at = base + (uintptr_t)(intptr_t)variable->at, .is_known = true};
   return true;
@@ -38,14 +33,13 @@ static bool read_variable(const struct native_register *variable, uint32_t bits,
 }
 
 static bool read_limit(const struct native_frame *frame, const struct native_registers *registers,
-                       const struct native_counted *counted, uint64_t *limit) {
-  const struct native_counter *counter = &counted->counter;
+                       const struct native_counter *counter, uint64_t *limit) {
   bool is_memory = counter->limit == NATIVE_LIMIT_MEMORY;
   struct native_register in = {.is_known = false};
   *limit = 0;
   if (counter->limit == NATIVE_LIMIT_VARIABLE || (is_memory && counter->has_base)) {
     uint32_t bits = is_memory ? 64 : counter->limit_bits;
-    if (!find_variable(frame, registers, &counter->limit_in, counted->begin, &in) ||
+    if (!find_variable(frame, registers, &counter->limit_in, &in) ||
         !read_variable(&in, bits, limit))
       return false;
   }
@@ -55,24 +49,21 @@ static bool read_limit(const struct native_frame *frame, const struct native_reg
 
 bool native_loop_find(const struct native_frame *frame, const struct native_frame *whole,
                       const struct native_entry *entry, uint32_t depth, struct native_loop *loop) {
-  struct native_counted counted;
+  struct native_counter counter;
   struct native_registers registers;
   struct native_register variable;
   if (frame->cfa == 0 || !whole->has_rule ||
-      !native_code_counted(whole->rule.function, (const void *)(frame->pc - 1), depth, &counted) ||
+      !native_code_counted(whole->rule.function, (const void *)(frame->pc - 1), depth, &counter) ||
       !native_registers_read(frame->cfa, &registers) ||
-      !find_variable(frame, &registers, &counted.counter.variable, counted.begin, &variable) ||
-      !read_variable(&variable, counted.counter.bits, &loop->value) ||
-      !read_limit(frame, &registers, &counted, &loop->limit))
+      !find_variable(frame, &registers, &counter.variable, &variable) ||
+      !read_variable(&variable, counter.bits, &loop->value) ||
+      !read_limit(frame, &registers, &counter, &loop->limit))
     return false;
-  loop->counter = counted.counter;
-  loop->counter.sides = NULL;
-  loop->is_past = counted.is_past;
+  loop->counter = counter;
   /* What lies below on the stack has been saved by our own functions. */
-  bool is_static = counted.counter.variable.reg == NATIVE_STATIC;
+  bool is_static = counter.variable.reg == NATIVE_STATIC;
   loop->at = !is_static && variable.at < entry->sp ? 0 : variable.at;
-  loop->is_readable =
-      loop->at != 0 || counted.counter.variable.reg == NUMBER_FRAME || entry->has_kept;
+  loop->is_readable = loop->at != 0 || counter.variable.reg == NUMBER_FRAME || entry->has_kept;
   return true;
 }
 
@@ -92,5 +83,5 @@ uint64_t native_loop_value(const struct native_loop *loop, const struct native_e
 }
 
 struct place_round native_loop_round(const struct native_loop *loop, uint64_t value) {
-  return native_counter_says(&loop->counter, value, loop->limit, loop->is_past);
+  return native_counter_says(&loop->counter, value, loop->limit);
 }

@@ -11,10 +11,9 @@
 
 /* A loop around the calling thread's call, as long as its frame is there, to read its rounds again. */
 struct native_loop {
-  struct native_counter counter; /* its sides are not to be read */
-  bool is_past;                  /* native_code_counted */
-  uint64_t limit;                /* as it was when the loop was found */
-  uint64_t value;                /* of the counter, likewise */
+  struct native_counter counter;
+  uint64_t limit; /* as it was when the loop was found */
+  uint64_t value; /* of the counter, likewise */
   /* Where that lies, on the stack or in the program; 0: in a register, as the call is made. */
   uintptr_t at;
   bool is_readable; /* native_loop_value knows where it is */

@@ -188,8 +188,8 @@ bool native_code_owner(const void *address, struct native_part *owner) {
 
 /* None of them counts. */
 bool native_code_counted(const void *function_start, const void *pc, uint32_t depth,
-                         struct native_counted *counted) {
-  (void)function_start, (void)pc, (void)depth, (void)counted;
+                         struct native_counter *counter) {
+  (void)function_start, (void)pc, (void)depth, (void)counter;
   return false;
 }
 
