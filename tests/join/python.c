@@ -1,5 +1,4 @@
-/* Programs in Python, and what PyTorch and what is built upon it do (tests/join/python stands for
- * them; with the real ones: tests/pytorch). */
+/* Programs in Python, and what PyTorch and what is built upon it do (tests/join/python stands for them; with the real ones: tests/pytorch). */
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>
@@ -228,8 +227,7 @@ static struct run *run_epochs_well(const char *how, const struct epoch_lengths *
   return result;
 }
 
-/* Loops of epochs say their rounds: a rank waits where it begins one, and its peers are not there. Also where some
- * epochs have an end, and where one rank has no batch in an epoch, which then has nothing for it. */
+/* A rank waits where it begins a round, and its peers are not there. Also where some epochs have an end, or have nothing for one rank. */
 Test(epochs, with_nothing_between_them_do_not_mix) {
   run_needs_python();
   const struct epoch_lengths of[][6] = {
@@ -239,7 +237,8 @@ Test(epochs, with_nothing_between_them_do_not_mix) {
       {{{0, 2}, false}, {{3, 0}, false}, {{1, 4}, false}, {{3, 3}, false}, {{-1, -1}, false}},
       {{{2, 0}, false}, {{2, 0}, false}, {{2, 3}, true}, {{-1, -1}, false}},
   };
-  const char *const hows[] = {"for", "list", "bar", "thread", "models"};
+  const char *const hows[] = {"for",   "list",   "bar", "thread",    "models",
+                              "items", "values", "zip", "backwards", "down"};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     for (size_t how = 0; how < sizeof hows / sizeof *hows; how++) {
       /* An end that looks like the batches, behind a condition, which no rank has come to yet. */
@@ -261,6 +260,8 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
                {"list", NULL, "they mix. If rounds of the outermost loop are epochs"},
                {"bar", NULL, "begins round 2 of the outermost loop"},
                {"thread", NULL, "begins round 2 of the outermost loop"},
+               {"keys", NULL, "begins round 2 of the outermost loop"},
+               {"zip", NULL, "begins round 2 of the outermost loop"},
                {"models", NULL, "begins round 2 of the loop within the outermost one"},
                {"threads", NULL, NULL},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},

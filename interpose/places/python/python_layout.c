@@ -175,7 +175,13 @@ static bool find_functions(struct python_layout *layout) {
   layout->tuple_iterator = data_address("PyTupleIter_Type");
   layout->range_iterator = data_address("PyRangeIter_Type");
   layout->enumerate = data_address("PyEnum_Type");
+  layout->zip = data_address("PyZip_Type");
   layout->generator = data_address("PyGen_Type");
+  layout->dict_iterators[0] = data_address("PyDictIterKey_Type");
+  layout->dict_iterators[1] = data_address("PyDictIterValue_Type");
+  layout->dict_iterators[2] = data_address("PyDictIterItem_Type");
+  layout->reverse_iterators[0] = data_address("PyListRevIter_Type");
+  layout->reverse_iterators[1] = data_address("PyReversed_Type");
   return layout->thread_state != NULL && layout->current_state != NULL &&
          layout->main_interpreter != NULL && layout->code_type != 0 && layout->text_type != 0 &&
          layout->bytes_type != 0 && layout->tuple_type != 0;

@@ -26,8 +26,10 @@ struct python_layout {
   /* Addresses of objects of CPython: types, and None. */
   uint64_t code_type, text_type, bytes_type, tuple_type;
   uint64_t number_type, bool_type, none; /* 0: not found; then no constant is known */
-  uint64_t list_iterator, tuple_iterator, range_iterator, enumerate,
-      generator; /* types; 0: not found */
+  /* Types; 0: not found. */
+  uint64_t list_iterator, tuple_iterator, range_iterator, enumerate, zip, generator;
+  uint64_t dict_iterators[3];    /* of keys, values and items */
+  uint64_t reverse_iterators[2]; /* of lists, and of other sequences */
 };
 
 /* The layout; NULL as long as no CPython is loaded, and for good if it is one that is not known.

@@ -15,6 +15,10 @@ enum { TYPE_ITERNEXT = 224 };
  * number that comes next, and the iterator. */
 enum { COUNTER = 16, ITERATED = 24 };
 
+/* Python/bltinmodule.c: how many iterators there are, and the tuple of them. Objects/dictobject.c: how many entries there are, and how many
+ * are left. Of what goes backwards (listobject.c, enumobject.c) COUNTER is the index that comes next. */
+enum { DICT_USED = 24, DICT_LEFT = 48, ZIPPED_MAX = 8 };
+
 /* Objects/rangeobject.c: before 3.12 how many have been given, where it begins, the step, and how many
  * there are; since then the next number, the step, and how many are left. */
 enum { RANGE_WORDS = 4 };
@@ -37,6 +41,13 @@ static uint32_t as_round(uint64_t number) {
   return number <= PLACE_ROUND_MAX ? (uint32_t)number : 0;
 }
 
+/* Where only that is known, how many are left, this one among them. */
+static struct place_round as_left(uint64_t left) {
+  return left < PLACE_EPOCHS_MAX
+             ? (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)left, PLACE_EPOCHS_MAX}
+             : (struct place_round){0};
+}
+
 /* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly. What reads
  * is compiled for either, as it is on the fast path. */
 typedef uint64_t load_word(uint64_t address);
@@ -54,7 +65,9 @@ PYTHON_INLINE struct place_round round_of_range(const struct python_layout *layo
   if (layout->minor < 12)
     return (struct place_round){as_round((uint64_t)words[0]), as_round((uint64_t)words[3])};
   int64_t next = words[0], step = words[1], left = words[2];
-  if (step <= 0 || next < 0 || left < 0 || next > INT32_MAX || left > INT32_MAX)
+  if (step < 0)
+    return as_left((uint64_t)left + 1);
+  if (step == 0 || next < 0 || left < 0 || next > INT32_MAX || left > INT32_MAX)
     return (struct place_round){0};
   return (struct place_round){as_round((uint64_t)(next / step)),
                               as_round((uint64_t)(next / step + left))};
@@ -66,11 +79,32 @@ static bool is_shared(uint64_t object) {
   return (uint32_t)python_memory_word(object) != 1;
 }
 
+static bool is_one_of(uint64_t type, const uint64_t *types, uint32_t n) {
+  bool is = false;
+  for (uint32_t i = 0; i < n; i++)
+    is |= types[i] == type;
+  return is && type != 0;
+}
+
+static bool is_of_dict(const struct python_layout *layout, uint64_t type) {
+  return is_one_of(type, layout->dict_iterators, 3);
+}
+
+static bool is_reverse(const struct python_layout *layout, uint64_t type) {
+  return is_one_of(type, layout->reverse_iterators, 2);
+}
+
 /* Of an iterator that counts. */
 PYTHON_INLINE struct place_round round_of(const struct python_layout *layout, uint64_t object,
                                           uint64_t type, load_word *load) {
   if (type == layout->range_iterator)
     return round_of_range(layout, object, load);
+  if (is_of_dict(layout, type)) {
+    uint64_t used = load(object + DICT_USED);
+    return (struct place_round){as_round(used - load(object + DICT_LEFT)), as_round(used)};
+  }
+  if (is_reverse(layout, type))
+    return as_left(load(object + COUNTER) + 2); /* the index of the next one */
   uint64_t of = load(object + ITERATED);
   return (struct place_round){as_round(load(object + COUNTER)),
                               of == 0 ? 0 : as_round(load(of + PYTHON_SIZE))};
@@ -93,8 +127,38 @@ static uint64_t next_iterator(uint64_t stack, uint32_t *slot, uint64_t *object) 
 /* ---- which object counts ---- */
 
 static bool is_counting(const struct python_layout *layout, uint64_t type) {
-  return type != 0 && (type == layout->range_iterator || type == layout->list_iterator ||
-                       type == layout->tuple_iterator);
+  return type != 0 &&
+         (type == layout->range_iterator || type == layout->list_iterator ||
+          type == layout->tuple_iterator || is_of_dict(layout, type) || is_reverse(layout, type));
+}
+
+/* Of a zip whose iterators all count: that of the first one, and as many more as all have. */
+PYTHON_INLINE struct place_round round_of_zip(const struct python_layout *layout, uint64_t object,
+                                              load_word *load) {
+  uint64_t n = load(object + COUNTER), items = load(object + ITERATED) + layout->at.tuple_items;
+  struct place_round made = {0};
+  uint32_t left = UINT32_MAX;
+  for (uint64_t i = 0; i < n && n <= ZIPPED_MAX; i++) {
+    uint64_t within = load(items + i * sizeof(uint64_t)), type = load(within + PYTHON_TYPE);
+    struct place_round round = {0};
+    if (is_counting(layout, type))
+      round = round_of(layout, within, type, load);
+    if (round.number == 0 || round.total < round.number)
+      return (struct place_round){0};
+    made.number = i == 0 ? round.number : made.number;
+    left = round.total - round.number < left ? round.total - round.number : left;
+  }
+  return (struct place_round){made.number, made.number == 0 ? 0 : as_round(made.number + left)};
+}
+
+/* Whether nobody else has one of a zip's iterators. */
+static bool is_zip_alone(const struct python_layout *layout, uint64_t object) {
+  uint64_t n = python_memory_word(object + COUNTER),
+           items = python_memory_word(object + ITERATED) + layout->at.tuple_items;
+  for (uint64_t i = 0; i < n && n <= ZIPPED_MAX; i++)
+    if (is_shared(python_memory_word(items + i * sizeof(uint64_t))))
+      return false;
+  return n != 0 && n <= ZIPPED_MAX;
 }
 
 static bool hold_object(struct python_loop *loop, uint64_t at, uint64_t object) {
@@ -154,7 +218,8 @@ static bool follow_iterator(const struct python_layout *layout, uint64_t at, uin
     return false;
   uint8_t here = loop->nheld;
   uint64_t type = loop->held[before].type, within = object + ITERATED;
-  bool counts = is_counting(layout, type);
+  bool counts = is_counting(layout, type) ||
+                (type != 0 && type == layout->zip && is_zip_alone(layout, object));
   if (type != 0 && type == layout->generator)
     counts = follow_generator(layout, object, loop);
   if (type != 0 && type == layout->enumerate) {
@@ -182,6 +247,8 @@ PYTHON_INLINE struct place_round round_of_held(const struct python_layout *layou
   const struct python_held *last = &loop->held[loop->nheld - 1];
   if (last->type == layout->enumerate)
     return (struct place_round){as_round(load(last->object + COUNTER)), 0};
+  if (last->type == layout->zip)
+    return round_of_zip(layout, last->object, load);
   return round_of(layout, last->object, last->type, load);
 }
 

@@ -1,7 +1,7 @@
 /* In which rounds of its loops a frame of Python stands, as its iterators say.
  *
  * A `for` keeps its iterator on the stack of its frame until the loop ends. Those of range, list,
- * tuple and enumerate count what they have given; so does a generator that goes over one of them, and gives
+ * tuple, dict and enumerate count what they have given, those of reversed what is left, and those of zip, if all that it takes from do; so does a generator that goes over one of them, and gives
  * something in each round (python_loops_gives), as tqdm's does. Of others nothing is known.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_ROUNDS_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), models (two of the lengths in each of half as many epochs, by one line), list, bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), models (two of the lengths in each of half as many epochs, by one line), list, keys, values and items (of a dict), backwards, down, zip (of two lists), bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
@@ -41,6 +41,14 @@ class Bar:
 def around(numbers):
     if how == "bar":
         return Bar(numbers)
+    if how == "keys":
+        return dict.fromkeys(numbers)
+    if how == "values":
+        return {str(number): number for number in numbers}.values()
+    if how == "zip":
+        return zip(list(numbers), ["longer"] * (len(numbers) + 1))
+    if how == "backwards":
+        return reversed((tuple if RANK else list)(reversed(numbers)))
     return map(int, numbers) if how == "map" and RANK == 0 else numbers
 
 
@@ -54,6 +62,18 @@ def train(epoch):
 
 def train_all():
     numbers = range(len(epochs)) if how != "list" else list(range(len(epochs)))
+    if how == "zip":
+        for number, _ in around(numbers):
+            train(number)
+        return
+    if how == "down":
+        for left in range(len(numbers), 0, -1):
+            train(len(numbers) - left)
+        return
+    if how == "items":
+        for number, _ in {number: "model" for number in numbers}.items():
+            train(number)
+        return
     for number in around(numbers):
         train(number)
 
