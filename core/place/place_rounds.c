@@ -123,7 +123,7 @@ struct place_round place_epoch(place_rounds_t rounds, uint32_t level) {
   return (struct place_round){number, total - 1};
 }
 
-enum { NUMBERS = 1 << 10 };
+enum { NUMBERS = 1 << 12 };
 _Static_assert(NUMBERS > PLACE_EPOCHS_MAX + 1 && NUMBERS * NUMBERS == PLACE_NUMBERS_MAX,
                "a place for each number");
 

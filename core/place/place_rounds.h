@@ -78,11 +78,11 @@ struct place_begin {
 };
 
 /* A loop of more rounds is taken for one of batches. */
-#define PLACE_EPOCHS_MAX 512u
+#define PLACE_EPOCHS_MAX 4000u
 
 /* The round of the loop at a level, as one number with those of the loops around it: that goes up from one to the next. What is known of
  * how many there are may be one less than there are: so it does not count. Of rounds that place_epoch knows. */
-#define PLACE_NUMBERS_MAX (1u << 20)
+#define PLACE_NUMBERS_MAX (1u << 24)
 uint32_t place_rounds_number(place_rounds_t rounds, uint32_t level);
 
 /* Its parts: the number at that level alone, and that of the round of the loop around; 0: there is none. */

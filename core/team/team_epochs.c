@@ -72,7 +72,7 @@ bool team_begins_round(const struct team *team) {
 
 /* Where a round has begun, as a word: at which place, and of how many; its number (place_rounds_number); and the low bits of the
  * index. */
-enum { INDEX_BITS = 22, ROUND_BITS = 20, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
+enum { INDEX_BITS = 22, ROUND_BITS = 24, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
 _Static_assert(PLACE_NUMBERS_MAX <= 1u << ROUND_BITS, "all numbers of rounds");
 #define BEGUN_UNKNOWN UINT64_MAX /* it does not say where it begins rounds */
 
@@ -237,6 +237,11 @@ bool team_round_begun(struct team *team) {
   bool told = plane_say_mixed(team->shared);
   team->telling.guessed |= !told;
   guess.round = place_epoch(team->claim.own_place.rounds, guess.level).number;
+  guess.are_left = place_epoch(team->claim.own_place.rounds, guess.level).total == PLACE_EPOCHS_MAX;
+  if (guess.are_left) {
+    guess.round = PLACE_EPOCHS_MAX - guess.round;
+    guess.other_round = PLACE_EPOCHS_MAX - guess.other_round;
+  }
   guess.member = team->claim.unit.members[0];
   team_copy_text(guess.place, &team->claim.own_place);
   team->telling.guess = guess;

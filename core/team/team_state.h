@@ -59,9 +59,10 @@ struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
   uint32_t epochs; /* GUESS_EPOCH: how many the other is ahead */
-  /* GUESS_MIXED: in which rounds the ranks are, of the loop at a level (place_rounds.h); the index where the one's begins; that,
+  /* GUESS_MIXED: in which rounds the ranks are of the loop at a level (place_rounds.h), or, are_left, how many there are from these on; the index where the one's begins; that,
    * plus one, where the other's has begun, 0: not known. */
   uint32_t level, round, other_round;
+  bool are_left;
   uint64_t begun, other_begun;
   struct member member; /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];

@@ -15,7 +15,7 @@
 enum { CLAIMED_EACH = 8 }; /* of the first rounds of a loop */
 
 /* Which rounds it has come to, as a word: of which loop, the number of the last one, and how many. */
-enum { COUNT_BITS = 12, COUNT_MAX = (1 << COUNT_BITS) - 1 };
+enum { COUNT_BITS = 8, COUNT_MAX = (1 << COUNT_BITS) - 1 };
 _Static_assert(PLACE_NUMBERS_MAX <= 1u << (32 - COUNT_BITS), "all numbers of rounds");
 
 static uint64_t word_of(const struct places_round *round, uint32_t level) {

@@ -258,10 +258,10 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
     const char *how, *environment, *warning;
   } cases[] = {{"for", NULL, "begins round 2 of the outermost loop"},
                {"list", NULL, "they mix. If rounds of the outermost loop are epochs"},
-               {"bar", NULL, "begins round 2 of the outermost loop"},
                {"thread", NULL, "begins round 2 of the outermost loop"},
                {"keys", NULL, "begins round 2 of the outermost loop"},
                {"zip", NULL, "begins round 2 of the outermost loop"},
+               {"backwards", NULL, "begins the last round of the outermost loop"},
                {"models", NULL, "begins round 2 of the loop within the outermost one"},
                {"threads", NULL, NULL},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},
@@ -317,6 +317,7 @@ Test(epochs, that_mix_after_many_even_ones_are_told) {
     of[i].n[0] = of[i].n[1] = 1;
   const char *const cases[][2] = {
       {"for", "begins round 20 of the outermost loop"},
+      {"many", "begins round 620 of the outermost loop"},
       {"models", "begins round 2 of the loop within the outermost one"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     run_free(run_epochs_well(cases[i][0], of, NULL, cases[i][1]));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), models (two of the lengths in each of half as many epochs, by one line), list, keys, values and items (of a dict), backwards, down, zip (of two lists), bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), many (of 600 more, with a batch on each), models (two of the lengths in each of half as many epochs, by one line), list, keys, values and items (of a dict), backwards, down, zip (of two lists), bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
@@ -12,6 +12,8 @@ from collectives import RANK, Collectives, say
 
 how, words = sys.argv[1:3]
 epochs = [([int(n) for n in text.rstrip("+").split(",")], text.endswith("+")) for text in words.split("/")]
+if how == "many":
+    epochs[:0] = [([1] * len(epochs[0][0]), False)] * 600
 collectives = Collectives()
 
 
