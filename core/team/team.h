@@ -337,9 +337,13 @@ uint64_t team_says(uint32_t place, const uint32_t totals[PLACE_LEVELS], uint32_t
 void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]);
 
 /* The same, and the unit is claimed, and not committed, so that all see where the round begins; quietly: only if a rank next to this one
- * is seen to be in another round. */
-void team_begin_round(struct team *team, uint32_t level, const uint64_t says[PLACE_LEVELS],
-                      bool quietly);
+ * is seen to be in another round. levels: from the one of which it begins to the last one whose rounds are those of all ranks, as each comes
+ * to the unit, or they have been seen to be (team_counts_rounds). */
+struct team_levels {
+  uint32_t first, end;
+};
+void team_begin_round(struct team *team, struct team_levels levels,
+                      const uint64_t says[PLACE_LEVELS], bool quietly);
 
 /* Whether it is to be claimed; and whether it says something. */
 bool team_begins_round(const struct team *team);

@@ -183,8 +183,8 @@ static bool is_in_another(const struct team *team, uint32_t rank, uint32_t level
 }
 
 /* Whether one of the other ranks is in another round at one of these levels. */
-static bool is_mixed(const struct team *team, uint32_t level, struct team_guess *guess) {
-  for (; level < PLACE_LEVELS; level++)
+static bool is_mixed(const struct team *team, struct team_levels levels, struct team_guess *guess) {
+  for (uint32_t level = levels.first; level < levels.end; level++)
     for (uint32_t rank = 0; rank < team->plane->nranks; rank++)
       if (rank != team->plane->rank && is_in_another(team, rank, level, guess))
         return true;
@@ -192,10 +192,10 @@ static bool is_mixed(const struct team *team, uint32_t level, struct team_guess 
 }
 
 /* The same of the two next to this one, which others look at in turn. */
-static bool is_beside_another(const struct team *team, uint32_t level) {
+static bool is_beside_another(const struct team *team, struct team_levels levels) {
   struct team_guess guess;
   uint32_t nranks = team->plane->nranks, rank = team->plane->rank;
-  for (; level < PLACE_LEVELS; level++)
+  for (uint32_t level = levels.first; level < levels.end; level++)
     if (has_said_another(team, (rank + 1) % nranks, level, &guess) ||
         has_said_another(team, (rank + nranks - 1) % nranks, level, &guess))
       return true;
@@ -208,11 +208,13 @@ void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]) {
     team->places.said[level] = log_begun(team->own, level > 0);
 }
 
-void team_begin_round(struct team *team, uint32_t level, const uint64_t says[PLACE_LEVELS],
-                      bool quietly) {
+void team_begin_round(struct team *team, struct team_levels levels,
+                      const uint64_t says[PLACE_LEVELS], bool quietly) {
   team_say_round(team, says);
   bool told = plane_is_mixed(team->shared) || team->owner.may_mix;
-  team->places.begins = told || (quietly && !is_beside_another(team, level)) ? 0 : level + 1;
+  team->places.begins =
+      told || (quietly && !is_beside_another(team, levels)) ? 0 : levels.first + 1;
+  team->places.begins_end = levels.end;
 }
 
 bool team_is_saying(const struct team *team) {
@@ -220,7 +222,7 @@ bool team_is_saying(const struct team *team) {
 }
 
 bool team_round_begun(struct team *team) {
-  uint32_t level = team->places.begins - 1;
+  struct team_levels levels = {team->places.begins - 1, team->places.begins_end};
   struct team_guess guess = {.kind = GUESS_MIXED, .rank = team->plane->rank, .begun = team->head};
   if (team->claim.open && unit_is_round(team->claim.unit)) {
     team->places.mark_before = team_last_real(team);
@@ -229,7 +231,7 @@ bool team_round_begun(struct team *team) {
   for (uint32_t i = 0; i < PLACE_LEVELS; i++)
     if (team->places.says[i] != 0)
       log_say_begun(team->own, i > 0, begun_here(team, team->places.says[i]));
-  bool mixed = team->places.begins != 0 && is_mixed(team, level, &guess);
+  bool mixed = team->places.begins != 0 && is_mixed(team, levels, &guess);
   team->places.begins = 0;
   memset(team->places.says, 0, sizeof(team->places.says));
   if (!mixed)
@@ -238,10 +240,6 @@ bool team_round_begun(struct team *team) {
   team->telling.guessed |= !told;
   guess.round = place_epoch(team->claim.own_place.rounds, guess.level).number;
   guess.are_left = place_epoch(team->claim.own_place.rounds, guess.level).total == PLACE_EPOCHS_MAX;
-  if (guess.are_left) {
-    guess.round = PLACE_EPOCHS_MAX - guess.round;
-    guess.other_round = PLACE_EPOCHS_MAX - guess.other_round;
-  }
   guess.member = team->claim.unit.members[0];
   team_copy_text(guess.place, &team->claim.own_place);
   team->telling.guess = guess;

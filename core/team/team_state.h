@@ -59,7 +59,7 @@ struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
   uint32_t epochs; /* GUESS_EPOCH: how many the other is ahead */
-  /* GUESS_MIXED: in which rounds the ranks are of the loop at a level (place_rounds.h), or, are_left, how many there are from these on; the index where the one's begins; that,
+  /* GUESS_MIXED: in which rounds the ranks are of the loop at a level, and whether it is only known how many are left (place_rounds.h); the index where the one's begins; that,
    * plus one, where the other's has begun, 0: not known. */
   uint32_t level, round, other_round;
   bool are_left;
@@ -182,6 +182,7 @@ struct team_places {
       rounds; /* in which this rank stood when it last claimed, or looked before a commit */
   uint32_t
       begins; /* the level, plus one, of a loop of which a round begins with this rank's next unit; 0: none that is known */
+  uint32_t begins_end;         /* ... and the last one plus one that is looked at */
   uint64_t says[PLACE_LEVELS]; /* ... and what it says of it, by level: team_says; 0: nothing */
   uint64_t said[PLACE_LEVELS]; /* ... and had said before */
   /* The index behind the last mark of this rank where a round begins; and behind what it had issued for real before. */

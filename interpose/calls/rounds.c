@@ -113,6 +113,8 @@ static struct beginning rounds_beginning(const struct endpoint *end,
     beginning.how = ENDPOINT_BEGINS_QUIETLY;
   if (!now->of[beginning.level].comes)
     beginning.how |= ENDPOINT_BEGINS_PERHAPS;
+  if (!now->of[PLACE_LEVELS - 1].comes)
+    beginning.how |= ENDPOINT_BEGINS_PERHAPS_WITHIN;
   return beginning;
 }
 

@@ -88,21 +88,29 @@ static void request_committed(struct request *request) {
   wait_settle(request, ncclSuccess);
 }
 
-/* Where each rank may leave out rounds, they are the same as those of others if they have been seen to be. */
+/* Where each rank may leave out rounds, as one of the endpoint's bits says, they are the same as those of others if they have been seen
+ * to be. */
+static bool request_counts(const struct request *request, bool perhaps, uint32_t levels) {
+  struct place place;
+  return !perhaps ||
+         (places_describe(&place) && team_counts_rounds(request->end->team, &place, levels));
+}
+
 static void request_begin_round(const struct request *request) {
   struct endpoint *end = request->end;
-  struct place place;
   uint32_t begins = request->place == NULL ? atomic_exchange(&end->begins, 0) : 0;
-  uint32_t levels =
-      begins & ~(ENDPOINT_BEGINS_PERHAPS | ENDPOINT_BEGINS_QUIETLY | ENDPOINT_BEGINS_UNSEEN);
+  uint32_t levels = begins & ~ENDPOINT_BEGINS_HOW, counted = levels;
   bool known = (begins & ENDPOINT_BEGINS_UNSEEN) == 0 &&
-               ((begins & ENDPOINT_BEGINS_PERHAPS) == 0 ||
-                (places_describe(&place) && team_counts_rounds(end->team, &place, levels)));
+               request_counts(request, (begins & ENDPOINT_BEGINS_PERHAPS) != 0, levels);
+  while (levels != 0 && known && counted < PLACE_LEVELS &&
+         request_counts(request, (begins & ENDPOINT_BEGINS_PERHAPS_WITHIN) != 0, counted + 1))
+    counted++;
   uint64_t says[PLACE_LEVELS];
   for (uint32_t i = 0; i < PLACE_LEVELS; i++)
     says[i] = atomic_load(&end->says[i]);
   if (levels != 0 && known)
-    team_begin_round(end->team, levels - 1, says, (begins & ENDPOINT_BEGINS_QUIETLY) != 0);
+    team_begin_round(end->team, (struct team_levels){levels - 1, counted}, says,
+                     (begins & ENDPOINT_BEGINS_QUIETLY) != 0);
   else if (levels != 0)
     team_say_round(end->team, says);
 }

@@ -148,3 +148,15 @@ Test(rounds, of_ranks_without_a_batch_in_the_first_epoch) {
   if (each_way(check_late) == 0)
     cr_skip("not built");
 }
+
+/* Of epochs all say the rounds, and of files within, of which each leaves out those of others, nobody is in another one. */
+Test(rounds, that_ranks_leave_out_within_epochs_are_their_own) {
+  run_needs_python();
+  char program[] = "../../tests/join/python/epochs.py", options[] = "shards 2,2/2,2/2,2";
+  struct run *result = run(&(struct launch){
+      .nranks = 2, .program = program, .options = options, .environment = "NCCL_JOIN_UNSURE=stop"});
+  cr_expect(result->status == 0 && !result->timed_out && !run_says(result, "WARN"), "%s%s",
+            result->output, result->errors);
+  cr_expect(strstr(result->output, "sum 2 2 1 2 2") != NULL, "%s", result->output);
+  run_free(result);
+}

@@ -132,7 +132,7 @@ enum { TOTAL = 20, LATE = 9 };
 static void begin_round(uint32_t rank, uint32_t round, bool quietly) {
   const uint32_t totals[PLACE_LEVELS] = {TOTAL};
   const uint64_t says[PLACE_LEVELS] = {team_says(HEAD, totals, 0, round)};
-  team_begin_round(quartet[rank], 0, says, quietly);
+  team_begin_round(quartet[rank], (struct team_levels){0, PLACE_LEVELS}, says, quietly);
 }
 
 /* All are in the first round. */
@@ -303,7 +303,8 @@ static void begin_model(uint32_t rank, uint32_t level, uint32_t epoch, uint32_t 
   const uint64_t says[PLACE_LEVELS] = {
       level > 0 ? 0 : team_says(HEAD, totals, 0, place_rounds_number(rounds, 0)),
       team_says(HEAD, totals, 1, place_rounds_number(rounds, 1))};
-  team_begin_round(quartet[rank], level, says, epoch == 1 && model == 1);
+  team_begin_round(quartet[rank], (struct team_levels){level, PLACE_LEVELS}, says,
+                   epoch == 1 && model == 1);
 }
 
 /* Each rank in its own epoch and model: epoch * 10 + model; and 100 more: it begins that here. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Epochs with nothing between them: epochs.py EPOCHS LENGTHS[/LENGTHS...]
 
-EPOCHS: for (a range), many (of 600 more, with a batch on each), models (two of the lengths in each of half as many epochs, by one line), list, keys, values and items (of a dict), backwards, down, zip (of two lists), bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
+EPOCHS: for (a range), shards (of the batches of each epoch every rank goes over files of its own), many (of 600 more, with a batch on each), models (two of the lengths in each of half as many epochs, by one line), list, keys, values and items (of a dict), backwards, down, zip (of two lists), bar, which rank 0 shows in a generator as tqdm does, and others in a part of it that does less, while, which does not say its rounds, or map, which those of rank 0 do not; thread: for, in a thread; threads: a thread for each epoch, which the main thread goes through. Each epoch has a sum of all ranks at its end if its number is in LENGTHS behind a +, as in
 2,3+/4,4. Ranks print of each sum the mean epoch of those that take part, and how many they are.
 """
 
@@ -80,6 +80,15 @@ def train_all():
         train(number)
 
 
+def train_shards():
+    for epoch, (lengths, _) in enumerate(epochs):
+        for file in range(2 * len(lengths)):
+            if file % len(lengths) != RANK:
+                continue
+            for i in range(lengths[RANK]):
+                add(epoch, f"sum {epoch} {file} {i}")
+
+
 def train_models():
     if len(epochs) % 2:
         epochs.append(([0] * len(epochs[0][0]), False))
@@ -104,6 +113,8 @@ if how == "while":
         number += 1
 elif how == "models":
     train_models()
+elif how == "shards":
+    train_shards()
 elif how == "threads":
     for number in range(len(epochs)):
         run_in_thread(train, number)
