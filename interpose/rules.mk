@@ -6,7 +6,7 @@ interpose_CFLAGS = -isystem $(NCCL_INCLUDE) -isystem $(CUDA13_INCLUDE)
 # Pure parts, tested without a process.
 FLOW_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard interpose/places/flow/*.c))
 NATIVE_CODE_OBJECTS = $(FLOW_OBJECTS) $(patsubst %,$(BUILD)/interpose/places/native/native_%.o,aarch64 code contents copies counters decide duplicates endings frame_use graph held jumps names \
-                      object operands pads parts passed resumes tables tests twins values words x86_64)
+                      object operands pads parts passed resumes tables tests twins values vectors words x86_64)
 
 # The program's registers are read there as its calls have had them (interpose/places/places.h). clang does not know how.
 ifeq ($(if $(findstring gcc,$(CC)),$(shell $(CC) -dumpmachine | sed 's/-.*//')),x86_64)

@@ -80,6 +80,15 @@ struct place_begin {
 /* A loop of more rounds is taken for one of batches. */
 #define PLACE_EPOCHS_MAX 4000u
 
+/* What a loop says of which only that is known, how many rounds are left, or one or two more or less: the same on all ranks. Nothing, if
+ * they are more than these. */
+static inline struct place_round place_round_left(int64_t left) {
+  const int64_t least = -2;
+  if (left < least || left - least >= PLACE_EPOCHS_MAX)
+    return (struct place_round){0, 0};
+  return (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)(left - least), PLACE_EPOCHS_MAX};
+}
+
 /* The round of the loop at a level, as one number with those of the loops around it: that goes up from one to the next. What is known of
  * how many there are may be one less than there are: so it does not count. Of rounds that place_epoch knows. */
 #define PLACE_NUMBERS_MAX (1u << 24)

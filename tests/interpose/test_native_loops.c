@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "interpose/places/flow/flow.h"
 #include "interpose/places/native/native_graph.h"
 #include "interpose/places/native/native_operands.h"
 
@@ -142,6 +143,29 @@ FUNCTION(loops_other,
          "2: xor %ebx, %ebx\n" CALL(
              loops_other) "lea 1(%rbp), %rbx; cmp $9, %rbx; jl 1b; pop %rbp; pop %rbx; ret\n");
 
+/* Vectors, with VEX and EVEX; one of them is written to words beside the counter. */
+FUNCTION(
+    loops_vectors,
+    "push %rbx; sub $80, %rsp; movl $0, 76(%rsp)\n"
+    "1: vmulsd %xmm1, %xmm0, %xmm0; vmovups %ymm0, 32(%rsp); vmovsd %xmm0, 64(%rsp)\n"
+    "vmovd %xmm0, 72(%rsp); vfmadd231ps %zmm1, %zmm2, %zmm3; vmovaps %ymm1, 32(%rdi)\n"
+    "vextractf128 $1, %ymm0, 16(%rsp); vzeroupper; shlx %eax, %ecx, %edx; blsr %ecx, %edx\n"
+    "rorx $3, %ecx, %edx; mulx %ecx, %edx, %esi\n" CALL(
+        loops_vectors) "mov 76(%rsp), %ebx; add $1, %ebx; mov %ebx, 76(%rsp); cmp $6, %ebx; jl 1b\n"
+                       "add $80, %rsp; pop %rbx; ret\n");
+/* clang's of an array whose length is not known. */
+FUNCTION(
+    loops_array,
+    "push %rbp; mov %rsp, %rbp; push %rbx; sub $24, %rsp; movl $0, -20(%rbp)\n"
+    "1: mov %rsp, %rax; sub $64, %rax; mov %rax, %rsp; movl $0, (%rsp)\n" CALL(
+        loops_array) "mov -20(%rbp), %eax; add $1, %eax; mov %eax, -20(%rbp); cmp $6, %eax; jl 1b\n"
+                     "lea -8(%rbp), %rsp; pop %rbx; pop %rbp; ret\n");
+/* g++'s without optimisation of do ... while (++i < n): it keeps how that compares. */
+FUNCTION(loops_kept,
+         "push %rbp; mov %rsp, %rbp; sub $16, %rsp; mov %edi, -8(%rbp); movl $0, -4(%rbp)\n"
+         "1: " CALL(loops_kept) "addl $1, -4(%rbp); mov -4(%rbp), %eax; cmp -8(%rbp), %eax\n"
+                                "setl %al; test %al, %al; jne 1b; leave; ret\n");
+
 Test(native_loops, count_whatever_else_the_code_does) {
   struct native_counter counter;
   check_slot(&loops_padded_code, 0, RSP, -28, 0, 1);
@@ -149,6 +173,9 @@ Test(native_loops, count_whatever_else_the_code_does) {
   check_register(&loops_narrow_code, 0, 13, 0, 8);
   check_slot(&loops_halved_code, 0, RSP, -32, 0, 1);
   check_register(&loops_either_code, 0, RBP, 0, 1);
+  check_slot(&loops_vectors_code, 0, RSP, -20, 0, 1);
+  check_slot(&loops_array_code, 0, RBP, -20, 0, 1);
+  check_slot(&loops_kept_code, 0, RBP, -4, 0, 1);
   cr_expect(find(&loops_halved_code, 0, &counter) && counter.bits == 32);
   cr_expect(find(&loops_either_code, 0, &counter) && counter.bits == 32);
   cr_expect(find(&loops_other_code, 0, &counter) && counter.bits == 32);
@@ -238,6 +265,46 @@ Test(native_loops, of_two_rounds_say_which_it_is) {
   check_two(&loops_first_code, 1, true);
 }
 
+/* ---- guards ---- */
+
+/* `if (...) for (i = 0; i < 4; i++)`, and `for (i = 0; i < n; i++)`, in a loop: of both the test in front leads where the inner loop ends. */
+FUNCTION(
+    loops_asked,
+    "push %rbx; push %rbp; xor %ebp, %ebp\n"
+    "1: test %rdi, %rdi; je 3f; xor %ebx, %ebx\n"
+    "2: " CALL(loops_asked) "add $1, %ebx; cmp $4, %ebx; jne 2b\n"
+                            "3: add $1, %ebp; cmp $9, %ebp; jne 1b; pop %rbp; pop %rbx; ret\n");
+FUNCTION(
+    loops_guarded,
+    "push %rbx; push %rbp; xor %ebp, %ebp\n"
+    "1: test %r12d, %r12d; jle 3f; xor %ebx, %ebx\n"
+    "2: " CALL(loops_guarded) "add $1, %ebx; cmp %r12d, %ebx; jne 2b\n"
+                              "3: add $1, %ebp; cmp $9, %ebp; jne 1b; pop %rbp; pop %rbx; ret\n");
+
+/* Whether each round of the outer loop comes to the inner one. */
+static bool each_round_comes(const struct code *code) {
+  struct native_object object;
+  struct native_graph graph;
+  struct place_node nodes[4];
+  uint32_t position = (uint32_t)(code->site - code->part.begin) - 1, block = 0;
+  cr_assert(native_object_of(code->part.begin, &object));
+  cr_assert(native_graph_make(&graph, &object, code->part, native_decode_x86_64));
+  while (block + 1 < graph.nblocks && graph.blocks[block + 1].position <= position)
+    block++;
+  struct flow_graph edges = {graph.blocks, graph.edges, graph.nblocks, graph.nedges, graph.values};
+  struct flow *flow = flow_analyse(&edges);
+  cr_assert_not_null(flow);
+  cr_assert_eq(flow_nodes(flow, block, 0, position, 1, nodes, 4), 3, "%s", code->name);
+  flow_free(flow);
+  native_graph_drop(&graph);
+  return (nodes[1].flags & PLACE_ALWAYS) != 0;
+}
+
+Test(native_loops, from_a_number_to_a_number_have_no_guard) {
+  cr_expect_not(each_round_comes(&loops_asked_code));
+  cr_expect(each_round_comes(&loops_guarded_code));
+}
+
 /* ---- what counts nothing ---- */
 
 FUNCTION(loops_skip,
@@ -263,6 +330,36 @@ FUNCTION(loops_later,
          "push %rbx; push %rbp; xor %ebx, %ebx\n"
          "1: cmp %ebp, %ebx; jge 2f\n" CALL(loops_later) "add $1, %ebx; add %eax, %ebp; jmp 1b\n"
                                                          "2: pop %rbp; pop %rbx; ret\n");
+/* A vector covers it; a register of it is written by a conversion. */
+FUNCTION(
+    loops_over,
+    "push %rbx; sub $80, %rsp; movl $0, 44(%rsp)\n"
+    "1: vmovups %ymm0, 32(%rsp)\n" CALL(
+        loops_over) "mov 44(%rsp), %ebx; add $1, %ebx; mov %ebx, 44(%rsp); cmp $6, %ebx; jl 1b\n"
+                    "add $80, %rsp; pop %rbx; ret\n");
+FUNCTION(loops_converted,
+         "push %rbx; xor %ebx, %ebx\n"
+         "1: vcvttsd2si %xmm0, %ebx\n" CALL(loops_converted) "add $1, %ebx; cmp $6, %ebx; jl 1b\n"
+                                                             "pop %rbx; ret\n");
+FUNCTION(loops_shifted,
+         "push %rbx; xor %ebx, %ebx\n"
+         "1: blsr %ecx, %ebx\n" CALL(loops_shifted) "add $1, %ebx; cmp $6, %ebx; jl 1b\n"
+                                                    "pop %rbx; ret\n");
+FUNCTION(loops_product,
+         "push %rbx; xor %ebx, %ebx\n"
+         "1: mulx %ecx, %ebx, %esi\n" CALL(loops_product) "add $1, %ebx; cmp $6, %ebx; jl 1b\n"
+                                                          "pop %rbx; ret\n");
+/* Another flag has been kept since. */
+FUNCTION(
+    loops_flags,
+    "push %rbx; push %r12; xor %ebx, %ebx\n"
+    "1: " CALL(loops_flags) "add $1, %ebx; cmp $6, %ebx; setl %r12b; cmp %eax, %edx; setl %cl\n"
+                            "test %r12b, %r12b; jne 1b; pop %r12; pop %rbx; ret\n");
+/* What is asked is whether it overflows. */
+FUNCTION(loops_checked,
+         "push %rbx; xor %ebx, %ebx\n"
+         "1: " CALL(loops_checked) "test %eax, %eax; je 2f; add $1, %ebx; jno 1b; ud2\n"
+                                   "2: pop %rbx; ret\n");
 /* A word is written over in part; the stack is moved by what is not known. */
 FUNCTION(loops_covered,
          "sub $24, %rsp; movl $0, 4(%rsp)\n"
@@ -279,7 +376,13 @@ Test(native_loops, that_do_not_count_are_told) {
   check_none(&loops_taken_code);
   check_none(&loops_moving_code);
   check_none(&loops_later_code);
+  check_none(&loops_checked_code);
   check_none(&loops_covered_code);
+  check_none(&loops_over_code);
+  check_none(&loops_converted_code);
+  check_none(&loops_shifted_code);
+  check_none(&loops_product_code);
+  check_none(&loops_flags_code);
   check_none(&loops_alloca_code);
 }
 

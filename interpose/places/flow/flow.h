@@ -51,6 +51,9 @@ struct flow_values {
   uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to change */
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
+  /* It ends a loop by what that counts, from a number to a number: the first round never ends there, and no compiler asks for that in
+   * front of the loop. */
+  bool counts_numbers;
   /* What the last call in the block goes to, a number that no other function has, if what it returns
    * alone decides where control goes behind the block; 0: not so, or not known. */
   uint32_t asks;
@@ -114,7 +117,7 @@ struct flow;
  * taken for one): to one block, to which
  * nothing else leads, and to another. Some of them stand in a loop whose head is the first of the
  * two, and some in front of it: guards. Control comes to each guard before it comes to any other test
- * of the loop. Of a test of several conditions sixteen are found. If the tests all ask the same
+ * of the loop. There is no guard where a test counts numbers (flow_values). Of a test of several conditions sixteen are found. If the tests all ask the same
  * function (flow_values), and nothing but them ends the loop, those calls are one, which stands in
  * the loop: `while (f()) x();`.
  *

@@ -178,12 +178,18 @@ static bool rotate_is_test_of(const struct rotation *rotation, uint32_t block, u
 
 /* ---- Heads of rotated loops ---- */
 
+static bool rotate_counts_numbers(const struct rotation *rotation, uint32_t block) {
+  const struct flow_values *values = rotation->made->graph.values;
+  return values != NULL && values[block].counts_numbers;
+}
+
 static void rotate_note_edge(struct rotation *rotation, const struct flow_edge *edge) {
   uint32_t to = rotation->way[edge->to], ways[2], other = OTHER_MANY;
   if (rotate_is_test(rotation, edge->from, ways)) {
     bool inside = flow_dominates(&rotation->dominators, to, edge->from);
     (inside ? rotation->latches : rotation->guards)[to]++;
-    other = ways[ways[0] == to];
+    if (!inside || !rotate_counts_numbers(rotation, edge->from))
+      other = ways[ways[0] == to];
   }
   if (rotation->other[to] == OTHER_NONE)
     rotation->other[to] = other;

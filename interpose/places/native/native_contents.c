@@ -24,7 +24,24 @@ static void set_flags(struct native_testing *testing, struct native_held to) {
 /* What the flags tell is how a and b compare. */
 static void set_compared(struct native_testing *testing, struct native_held a, struct native_held b,
                          uint32_t bits) {
-  testing->compared = (struct native_comparison){a, b, bits, JUMP_OTHERWISE};
+  testing->compared = (struct native_comparison){a, b, bits, false, JUMP_OTHERWISE};
+}
+
+/* Whether something is 0. Of a flag that has been kept that is how a and b compared; which of the two it tells is left open. */
+static void set_tested(struct native_testing *testing, struct native_held held, uint32_t bits) {
+  if (held.truth != 0 && held.truth == testing->ntruths && testing->truth.bits != 0) {
+    testing->compared = testing->truth;
+    testing->compared.is_truth = true;
+  } else {
+    set_compared(testing, held, contents_number(0), bits);
+  }
+}
+
+static struct native_held keep_flag(struct native_testing *testing) {
+  struct native_held held = made_of(testing->flags, contents_number(0));
+  testing->truth = testing->compared;
+  held.truth = ++testing->ntruths;
+  return held;
 }
 
 /* The last bytes of an instruction, with their sign. */
@@ -59,6 +76,7 @@ enum operation { ADD = 0, SUB = 5, XOR = 6, CMP = 7 };
 static struct native_held contents_plus(struct native_held a, int64_t number) {
   a.is_moved = true;
   a.is_number = false;
+  a.truth = 0;
   a.plus = (int64_t)((uint64_t)a.plus + (uint64_t)number); /* whatever stands in the code */
   a.memory.bits = 0;
   return a;
@@ -155,6 +173,11 @@ static void contents_branch(struct native_testing *testing, uint8_t opcode) {
   testing->values.tests_more = testing->flags.by_more;
   testing->values.asks = testing->flags.is_result ? testing->called : 0;
   testing->decides = testing->compared;
+  bool is_overflow = (opcode & 14) == 0, is_parity = (opcode & 14) == 10;
+  if (is_overflow || is_parity) /* they tell nothing of what is compared */
+    testing->decides.bits = 0;
+  if (testing->compared.is_truth)
+    return;
   if ((opcode & 15) == 4)
     testing->decides.jumps = JUMP_IF_EQUAL;
   else if ((opcode & 15) == 5)
@@ -236,7 +259,7 @@ static bool step_one(struct native_testing *testing, const struct native_operand
     struct native_held rm = native_get_rm(testing, is, bits);
     set_flags(testing, made_of(rm, native_get_reg(testing, is, bits)));
     if (is->mode == 3 && is->rm == is->reg)
-      set_compared(testing, rm, contents_number(0), bits);
+      set_tested(testing, rm, bits);
   } else if (opcode == 0xA8 || opcode == 0xA9) {
     set_flags(testing, made_of(testing->contents[RAX], contents_number(0)));
   } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
@@ -281,7 +304,7 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   else if (opcode >> 4 == 8)
     contents_branch(testing, opcode);
   else if (opcode >> 4 == 9)
-    native_set_rm(testing, is, made_of(testing->flags, contents_number(0)), 8);
+    native_set_rm(testing, is, keep_flag(testing), 8);
   else if (opcode == 0xAF) {
     native_set_held(reg, made_of(native_get_rm(testing, is, is->bits), *reg));
     set_flags(testing, *reg);
@@ -298,14 +321,18 @@ static bool step_two(struct native_testing *testing, const struct native_operand
   return true;
 }
 
-void native_contents_step(struct native_testing *testing, const uint8_t *code, size_t length) {
+static bool contents_step(struct native_testing *testing, const uint8_t *code, size_t length) {
   struct native_operands is;
-  bool known = native_operands_read(&is, code, length);
-  if (known && is.two)
-    known = step_two(testing, &is);
-  else if (known)
-    known = step_move(testing, &is) || step_stack(testing, &is) || step_one(testing, &is);
-  if (!known) {
+  if (native_vectors_step(testing, code, length))
+    return true;
+  if (!native_operands_read(&is, code, length))
+    return false;
+  return is.two ? step_two(testing, &is)
+                : step_move(testing, &is) || step_stack(testing, &is) || step_one(testing, &is);
+}
+
+void native_contents_step(struct native_testing *testing, const uint8_t *code, size_t length) {
+  if (!contents_step(testing, code, length)) {
     native_forget_held(testing, 0);
     set_flags(testing, native_anything);
     testing->contents[RSP] = native_as_before(RSP); /* what others do to it is known */

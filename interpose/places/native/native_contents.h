@@ -22,7 +22,9 @@ struct native_held {
     uint32_t base; /* the variable, from 1 on; 0: none */
     uint32_t bits;
   } memory;
-  uint32_t like;  /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
+  uint32_t like; /* it is a variable, or that plus a number: its bit, from 1 on; 0: it is not */
+  uint8_t
+      truth; /* it is whether the comparison of that number holds (struct native_testing); 0: of none */
   uint8_t width;  /* so many of its lower bits are that, and others are not known; 0: all are */
   bool by_more;   /* it is made of something else, too */
   bool is_number; /* one that stands in the code */
@@ -39,6 +41,7 @@ static inline bool native_memory_is(struct native_memory a, struct native_memory
 struct native_comparison {
   struct native_held a, b;
   uint32_t bits; /* 0: not known */
+  bool is_truth; /* they were compared before, and it has been kept how */
   enum native_jump { JUMP_OTHERWISE, JUMP_IF_EQUAL, JUMP_IF_NOT_EQUAL } jumps;
 };
 
@@ -55,6 +58,8 @@ struct native_testing {
   struct native_held flags;
   struct native_comparison compared; /* that the flags are of */
   struct native_comparison decides;  /* at the end of the block */
+  struct native_comparison truth;    /* that the last flag kept in a register is of; its number */
+  uint8_t ntruths;
   struct native_counting *counting;  /* native_counters.h; NULL: nothing is counted */
   const struct native_held *entries; /* of registers, by block; NULL: nothing is known */
   struct native_held *exits;         /* the same, behind each block */

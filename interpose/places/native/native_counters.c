@@ -18,17 +18,14 @@ static int64_t signed_of(uint64_t value, uint32_t bits) {
                       : (int64_t)value;
 }
 
-/* Rounds that are left, this one among them, of numbers as far apart. */
+/* Rounds that are left, of numbers as far apart. */
 static struct place_round rounds_left(int64_t value, int64_t limit, int64_t step) {
   int64_t left;
   if (__builtin_sub_overflow(limit, value, &left) || left == INT64_MIN)
     return (struct place_round){0, 0};
   bool is_more =
       left % step != 0 && (left < 0) == (step < 0); /* a part of a step is a round, too */
-  left = left / step + is_more;
-  if (left < 0 || left >= PLACE_EPOCHS_MAX)
-    return (struct place_round){0, 0};
-  return (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)left, PLACE_EPOCHS_MAX};
+  return place_round_left(left / step + is_more);
 }
 
 struct place_round native_counter_says(const struct native_counter *counter, uint64_t value,
@@ -299,6 +296,31 @@ static void count_site(struct search *search, const struct compared *compared,
     add_counter(search, counter);
 }
 
+/* Whether the loop is gone into with a number in the variable, wherever that is done. */
+static bool begins_with_number(const struct search *search, uint32_t variable) {
+  const struct native_words *words = &search->words;
+  for (uint32_t i = 0; i < search->graph->nedges; i++) {
+    const struct flow_edge *edge = &search->graph->edges[i];
+    if (words->rank[edge->from] == 0 || words->within[edge->from] || !words->within[edge->to])
+      continue;
+    struct native_changes changes = words->counting->blocks[edge->from];
+    bool is_number = false;
+    for (uint32_t k = changes.first; k < changes.first + changes.count; k++)
+      is_number |= words->counting->changes[k].variable == variable &&
+                   words->counting->changes[k].to.kind == NATIVE_WORD_NUMBER;
+    if (!is_number)
+      return false;
+  }
+  return true;
+}
+
+static void note_numbers(struct search *search, const struct compared *compared) {
+  uint32_t block = compared->decision->block;
+  search->graph->values[block].counts_numbers = compared->limit.kind == NATIVE_WORD_NUMBER &&
+                                                (search->ways[block] & WAY_ROUND) != 0 &&
+                                                begins_with_number(search, compared->counter.of);
+}
+
 static void count_loop(struct search *search, uint32_t loop) {
   const struct native_counting *counting = search->words.counting;
   struct compared compared;
@@ -306,6 +328,9 @@ static void count_loop(struct search *search, uint32_t loop) {
     return;
   look_at_edges(search);
   if (!find_compared(search, &compared))
+    return;
+  note_numbers(search, &compared);
+  if (flow_rounds_depth(search->words.rounds, loop) >= PLACE_LEVELS)
     return;
   for (uint32_t i = 0; i < counting->nsites; i++)
     if (search->words.within[counting->sites[i].block])
@@ -324,8 +349,7 @@ static void count_loops(struct search *search) {
         i++;
       if (i < nloops)
         break; /* and so all around it */
-      if (flow_rounds_depth(rounds, loop) >= PLACE_LEVELS ||
-          search->graph->blocks[block].sites == 0)
+      if (search->graph->blocks[block].sites == 0)
         continue;
       if (nloops == LOOPS_MAX)
         return;

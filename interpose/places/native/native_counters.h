@@ -26,7 +26,7 @@ struct place_round native_counter_says(const struct native_counter *counter, uin
 
 struct native_counting; /* native_words.h */
 
-/* Finds the graph's counters. */
+/* Finds the graph's counters, and where its values count numbers. */
 void native_counters_find(struct native_graph *graph, struct flow_rounds *rounds,
                           const struct native_counting *counting,
                           const struct native_testing *testing);

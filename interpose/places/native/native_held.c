@@ -111,6 +111,15 @@ void native_forget_held(struct native_testing *testing, uint32_t first) {
     testing->contents[i] = native_anything;
 }
 
+/* What the stack pointer leads to where it is lost is no word that the frame pointer leads to: a function with both has arrays there. */
+static void forget_slots(struct native_testing *testing, bool of_stack_alone) {
+  if (!of_stack_alone)
+    native_forget_held(testing, NATIVE_REGISTERS);
+  for (uint32_t i = 0; i < testing->nslots; i++)
+    if (testing->slots[i].base == RSP)
+      testing->contents[NATIVE_REGISTERS + i] = native_anything;
+}
+
 /* Others may write to words of the object: a called function, or who has their addresses. */
 void native_doubt_statics(struct native_testing *testing) {
   for (uint32_t i = 0; i < testing->nslots; i++) {
@@ -158,7 +167,7 @@ void native_set_rm(struct native_testing *testing, const struct native_operands 
      * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
     testing->contents[is->rm - 4] = native_anything;
   else if (content == NULL && is_of_frame(testing, is))
-    native_forget_held(testing, NATIVE_REGISTERS);
+    forget_slots(testing, is->base == RSP && testing->use.has_pointer);
   else if (content == NULL) {
     testing->calls = true; /* may be the frame, where others know that */
     native_doubt_statics(testing);

@@ -32,6 +32,9 @@ void native_set_rm(struct native_testing *testing, const struct native_operands 
 void native_forget_held(struct native_testing *testing, uint32_t first);
 void native_doubt_statics(struct native_testing *testing);
 
+/* native_vectors.c: what an instruction with a VEX or EVEX prefix changes. False: it is none, or nothing is known of it. */
+bool native_vectors_step(struct native_testing *testing, const uint8_t *code, size_t length);
+
 /* What moves the stack pointer, and what follows what an instruction has made of it: each ends with that. One that has set it to
  * anything but itself and a number has lost it. */
 void native_push_word(struct native_testing *testing, struct native_held pushed);

@@ -76,6 +76,37 @@ bool native_operands_read(struct native_operands *is, const uint8_t *code, size_
   return true;
 }
 
+/* Intel 64 manual, volume 2, 2.3.5 and 2.7.1: bits of REX are there the other way round. */
+bool native_operands_read_vector(struct native_operands *is, struct native_vector *vector,
+                                 const uint8_t *code, size_t length) {
+  size_t payload = code[0] == 0xC5   ? 1
+                   : code[0] == 0xC4 ? 2
+                   : code[0] == 0x62 ? 3
+                                     : 0,
+         next = 1 + payload;
+  *is = (struct native_operands){.code = code, .length = length};
+  if (payload == 0 || next + 2 > length)
+    return false;
+  uint8_t first = (uint8_t)~code[1], last = code[payload == 3 ? 2 : payload];
+  vector->map = payload == 1 ? 1 : code[1] & (payload == 3 ? 7 : 31);
+  vector->prefix = last & 3;
+  vector->other = (uint8_t)~last >> 3 & 15;
+  vector->is_extended = payload == 3;
+  vector->bits = payload == 3 ? 512 : 256;
+  bool is_wide = payload != 1 && (last & 0x80) != 0;
+  is->rex = (uint8_t)(0x40 | (is_wide ? 8 : 0) | (first & 0x80 ? 4 : 0) |
+                      (payload != 1 ? (first & 0x60) >> 5 : 0));
+  is->bits = is_wide ? 64 : 32;
+  is->opcode = code[next++];
+  uint8_t modrm = code[next++];
+  is->mode = modrm >> 6;
+  is->reg = (uint8_t)((modrm >> 3 & 7) | (is->rex & 4) << 1);
+  is->rm = (uint8_t)((modrm & 7) | (is->mode == 3 ? (is->rex & 1) << 3 : 0));
+  if (is->mode != 3)
+    take_memory(is, next);
+  return true;
+}
+
 bool native_operands_is_vector(uint8_t opcode) {
   return opcode == 0x10 || opcode == 0x12 || opcode == 0x14 || opcode == 0x15 || opcode == 0x16 ||
          opcode == 0x28 || opcode == 0x2A || (opcode >= 0x51 && opcode <= 0x70) || opcode == 0xC6 ||

@@ -32,6 +32,17 @@ struct native_operands {
  * is said of ModRM is right for opcodes that native_values.c knows. */
 bool native_operands_read(struct native_operands *is, const uint8_t *code, size_t length);
 
+/* The same of an instruction with a VEX or EVEX prefix: its opcode, and ModRM, whatever the opcode is. */
+struct native_vector {
+  uint8_t map;      /* of opcodes: 1 for 0F, 2 for 0F 38, 3 for 0F 3A, and others */
+  uint8_t prefix;   /* 0: none; 1: 66; 2: F3; 3: F2 */
+  bool is_extended; /* EVEX: a displacement of one byte counts in units of something */
+  uint8_t other;    /* a third register (vvvv) */
+  uint32_t bits;    /* of its vectors */
+};
+bool native_operands_read_vector(struct native_operands *is, struct native_vector *vector,
+                                 const uint8_t *code, size_t length);
+
 /* Whether an opcode that native_values.c knows has a ModRM byte. */
 bool native_operands_has_modrm(const struct native_operands *is);
 

@@ -31,6 +31,7 @@ static void begin_block(struct native_testing *testing, uint32_t block) {
     testing->contents[NATIVE_REGISTERS + i] = native_slot_before(testing, i);
   testing->flags = native_anything;
   testing->compared.bits = testing->decides.bits = 0;
+  testing->ntruths = 0;
   testing->has_depth = testing->depths != NULL && testing->depths[block] != NATIVE_DEPTH_UNKNOWN;
   testing->pushed = testing->has_depth ? testing->depths[block] : 0;
   testing->loses_stack = testing->forgets = testing->calls = false;
@@ -166,6 +167,7 @@ static void find_entries(const struct native_graph *graph, const struct native_h
       struct native_held *entry = &entries[(size_t)edge->to * NATIVE_REGISTERS + at];
       struct native_held exit = exits[(size_t)edge->from * NATIVE_REGISTERS + at];
       exit.is_result = false;
+      exit.truth = 0;
       if (edge->exceptional || at == RSP)
         exit = native_anything;
       if (!has[edge->to])
@@ -262,12 +264,12 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
     native_values_look(&testing.use, cursor.at, cursor.is.length);
   bool found =
       arrays_make(&arrays, graph->nblocks) && tests_find(&testing, graph, code, block_at, &arrays);
-  if (found)
-    tests_count(&testing, graph, code, block_at);
-  arrays_drop(&arrays);
-  if (!found) {
-    free(arrays.values);
-    arrays.values = NULL;
-  }
   graph->values = arrays.values;
+  if (found) {
+    tests_count(&testing, graph, code, block_at);
+  } else {
+    free(graph->values);
+    graph->values = NULL;
+  }
+  arrays_drop(&arrays);
 }
