@@ -26,33 +26,27 @@ void report_not_counted(const struct endpoint *end, const char *place) {
       end->team->plane->rank, report_at(place, at));
 }
 
-/* Of a round, or, are_left, of how many there are from it on. */
-static const char *round_text(uint32_t round, bool are_left, char text[64]) {
-  if (!are_left)
-    snprintf(text, 64, "round %u", round);
-  else if (round <= 1)
-    snprintf(text, 64, "the last round");
-  else
-    snprintf(text, 64, "the last round but %u", round - 1);
-  return text;
-}
-
 void report_mixed(const struct endpoint *end, const struct team_guess *guess, bool stops) {
-  char text[DESCRIPTION], at[PLACE_TEXT_MAX + 8], begun[64] = "", round[64], other[64];
+  char text[DESCRIPTION], at[PLACE_TEXT_MAX + 8], begun[64] = "";
+  char round[32] = "another round", other[32];
+  bool is_earlier = guess->other_round < guess->round;
   const char *loop = guess->level == 0 ? "outermost loop" : "loop within the outermost one";
   bool waits = join_settings()->epochs == EPOCHS_WAIT;
   if (guess->other_begun != 0)
     snprintf(begun, sizeof(begun), " at collective %llu",
              (unsigned long long)guess->other_begun - 1);
+  snprintf(other, sizeof(other), is_earlier ? "an earlier one" : "a later one");
+  if (!guess->are_left) {
+    snprintf(round, sizeof(round), "round %u", guess->round);
+    snprintf(other, sizeof(other), "round %u", guess->other_round);
+  }
   log_line_of(
       endpoint_subject(end), LOG_LEVEL_WARN,
       "rank %u begins %s of the %s around %s%s at collective %llu, "
       "rank %u %s %s%s: %s. %s",
-      guess->rank, round_text(guess->round, guess->are_left, round), loop,
-      report_describe((struct unit){&guess->member, 1}, text), report_at(guess->place, at),
-      (unsigned long long)guess->begun, guess->other,
-      (guess->other_round < guess->round) != guess->are_left ? "is in" : "has begun",
-      round_text(guess->other_round, guess->are_left, other), begun,
+      guess->rank, round, loop, report_describe((struct unit){&guess->member, 1}, text),
+      report_at(guess->place, at), (unsigned long long)guess->begun, guess->other,
+      is_earlier ? "is in" : "has begun", other, begun,
       stops ? "the rank stops (NCCL_JOIN_UNSURE=stop): ncclRemoteError" : "they mix",
       waits ? "NCCL_JOIN_EPOCHS=wait does not hold in that loop (docs/places.md says where): call "
               "nccl_join_leave after each round"

@@ -261,7 +261,7 @@ Test(epochs, they_mix_where_nothing_tells_them_apart) {
                {"thread", NULL, "begins round 2 of the outermost loop"},
                {"keys", NULL, "begins round 2 of the outermost loop"},
                {"zip", NULL, "begins round 2 of the outermost loop"},
-               {"backwards", NULL, "begins the last round of the outermost loop"},
+               {"backwards", NULL, "begins another round of the outermost loop"},
                {"models", NULL, "begins round 2 of the loop within the outermost one"},
                {"threads", NULL, NULL},
                {"for", "NCCL_JOIN_EPOCHS=mix", NULL},

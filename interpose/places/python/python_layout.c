@@ -180,6 +180,9 @@ static bool find_functions(struct python_layout *layout) {
   layout->dict_iterators[0] = data_address("PyDictIterKey_Type");
   layout->dict_iterators[1] = data_address("PyDictIterValue_Type");
   layout->dict_iterators[2] = data_address("PyDictIterItem_Type");
+  layout->dict_iterators[3] = data_address("PyDictRevIterKey_Type");
+  layout->dict_iterators[4] = data_address("PyDictRevIterValue_Type");
+  layout->dict_iterators[5] = data_address("PyDictRevIterItem_Type");
   layout->reverse_iterators[0] = data_address("PyListRevIter_Type");
   layout->reverse_iterators[1] = data_address("PyReversed_Type");
   return layout->thread_state != NULL && layout->current_state != NULL &&

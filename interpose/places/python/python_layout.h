@@ -28,7 +28,7 @@ struct python_layout {
   uint64_t number_type, bool_type, none; /* 0: not found; then no constant is known */
   /* Types; 0: not found. */
   uint64_t list_iterator, tuple_iterator, range_iterator, enumerate, zip, generator;
-  uint64_t dict_iterators[3];    /* of keys, values and items */
+  uint64_t dict_iterators[6];    /* of keys, values and items, and backwards */
   uint64_t reverse_iterators[2]; /* of lists, and of other sequences */
 };
 

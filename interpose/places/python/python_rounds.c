@@ -41,13 +41,6 @@ static uint32_t as_round(uint64_t number) {
   return number <= PLACE_ROUND_MAX ? (uint32_t)number : 0;
 }
 
-/* Where only that is known, how many are left, this one among them. */
-static struct place_round as_left(uint64_t left) {
-  return left < PLACE_EPOCHS_MAX
-             ? (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)left, PLACE_EPOCHS_MAX}
-             : (struct place_round){0};
-}
-
 /* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly. What reads
  * is compiled for either, as it is on the fast path. */
 typedef uint64_t load_word(uint64_t address);
@@ -65,9 +58,11 @@ PYTHON_INLINE struct place_round round_of_range(const struct python_layout *layo
   if (layout->minor < 12)
     return (struct place_round){as_round((uint64_t)words[0]), as_round((uint64_t)words[3])};
   int64_t next = words[0], step = words[1], left = words[2];
-  if (step < 0)
-    return as_left((uint64_t)left + 1);
-  if (step == 0 || next < 0 || left < 0 || next > INT32_MAX || left > INT32_MAX)
+  if (step == 0 || next < -INT32_MAX || left < 0 || next > INT32_MAX || left > INT32_MAX)
+    return (struct place_round){0};
+  if (step < 0 || (next < step && left <= -next / step)) /* it goes down, or ends below 0 */
+    return place_round_left(left);
+  if (next < step)
     return (struct place_round){0};
   return (struct place_round){as_round((uint64_t)(next / step)),
                               as_round((uint64_t)(next / step + left))};
@@ -87,7 +82,7 @@ static bool is_one_of(uint64_t type, const uint64_t *types, uint32_t n) {
 }
 
 static bool is_of_dict(const struct python_layout *layout, uint64_t type) {
-  return is_one_of(type, layout->dict_iterators, 3);
+  return is_one_of(type, layout->dict_iterators, 6);
 }
 
 static bool is_reverse(const struct python_layout *layout, uint64_t type) {
@@ -104,7 +99,7 @@ PYTHON_INLINE struct place_round round_of(const struct python_layout *layout, ui
     return (struct place_round){as_round(used - load(object + DICT_LEFT)), as_round(used)};
   }
   if (is_reverse(layout, type))
-    return as_left(load(object + COUNTER) + 2); /* the index of the next one */
+    return place_round_left((int64_t)load(object + COUNTER) + 1);
   uint64_t of = load(object + ITERATED);
   return (struct place_round){as_round(load(object + COUNTER)),
                               of == 0 ? 0 : as_round(load(of + PYTHON_SIZE))};

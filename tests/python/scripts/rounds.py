@@ -33,7 +33,7 @@ def check(*rounds):
 
 def hide(n):
     """An iterator that says nothing."""
-    return iter({i: i for i in range(n)})
+    return iter(set(range(n)))
 
 
 def give(n):
@@ -147,6 +147,10 @@ def kinds():
     for i, _ in enumerate('ab'):
         check(i)
     for n, _ in zip(range(2), [1, 2]):
+        check(n)
+    for n, _ in zip(range(2), give(2)):
+        check(None)
+    for n, *_ in zip(*[range(2)] * 9):
         check(None)
     for n, _ in enumerate([5, 6, 7]):
         check(n)
@@ -158,8 +162,8 @@ def kinds():
     for _ in ('a', 'b', 'c'):
         check(n)
         n += 1
-    for _ in {1: 2, 3: 4}:
-        check(None)
+    for n in {0: 5, 1: 6}:
+        check(n)
     for _ in give(2):
         check(None)
     for _ in hide(2):
@@ -235,7 +239,26 @@ def counts():
             if i == 1:
                 break
         for i in range(3, 0, -1):
-            expect(said()[1] == ((0, 0) if sys.version_info >= (3, 12) else (4 - i, 3)), f'{said()} in {i}')
+            expect(said()[1] == ((3999 - i, 4000) if sys.version_info >= (3, 12) else (4 - i, 3)), f'{said()} in {i}')
+        for items in ([1, 2, 3], (1, 2, 3)):
+            for i in reversed(items):
+                expect(said()[2] == (3999 - i, 4000), f'{said()} in {i}')
+        for i in range(-3, 0):
+            expect(said()[1] == ((3999 + i, 4000) if sys.version_info >= (3, 12) else (i + 4, 3)), f'{said()} in {i}')
+        for i in range(-1, 2):
+            expect(said()[1] == ((0, 0) if i < 0 else (i + 1, 2)) if sys.version_info >= (3, 12) else (i + 2, 3), f'{said()} in {i}')
+        models = {'a': 0, 'b': 1, 'c': 2}
+        del models['b']
+        for i in models.values():
+            expect(said()[1] == (i // 2 + 1, 2), f'{said()} in {i}')
+        for name, i in models.items():
+            expect(said()[1] == (i // 2 + 1, 2), f'{said()} in {name}')
+        for name in reversed(models):
+            expect(said()[1] == (2 - models[name] // 2, 2), f'{said()} in {name}')
+        for i, _ in zip([1, 2], 'abc'):
+            expect(said()[1] == (0, 0), f'{said()} in {i}')
+        for i, *_ in zip([1, 2, 3, 4], range(3), models, {5: 6, 7: 8, 9: 10}.values()):
+            expect(said()[1] == (i, 2), f'{said()} in {i}')
 
 
 def shared():
@@ -248,6 +271,11 @@ def shared():
         expect(said() == [(i + 1, 0)], f'{said()} in {i}')
     it = enumerate([1, 2])
     for _ in it:
+        check(None)
+    it = iter([1, 2, 3])
+    for _ in zip([1, 2], it):
+        check(None)
+    for _ in zip(it, it):
         check(None)
     for i, _ in enumerate([1, 2], 7):
         check(i - 7)
