@@ -204,6 +204,19 @@ Test(native_loops, count_where_control_enters_them_at_two_places) {
   check_register(&loops_entered_code, 0, RBX, 0, 1);
 }
 
+/* gcc's of two loops whose numbers it counts as one: behind the inner one ebx is what the slot has. */
+FUNCTION(loops_nested,
+         "push %rbx; sub $16, %rsp; movl $4, 12(%rsp)\n"
+         "1: mov 12(%rsp), %eax; lea -4(%rax), %ebx\n"
+         "2: " CALL(loops_nested) "mov 12(%rsp), %eax; add $1, %ebx; cmp %eax, %ebx; jne 2b\n"
+                                  "lea 4(%rbx), %eax; mov %eax, 12(%rsp); cmp $12, %ebx; jne 1b\n"
+                                  "add $16, %rsp; pop %rbx; ret\n");
+
+Test(native_loops, count_by_what_an_inner_one_has_ended_with) {
+  check_slot(&loops_nested_code, 0, RSP, -20, 0, 4);
+  check_register(&loops_nested_code, 1, RBX, 0, 1);
+}
+
 /* ---- the limit ---- */
 
 __asm__(".data\n.balign 4\nloops_limit: .long 5\n");

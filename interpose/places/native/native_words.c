@@ -142,15 +142,19 @@ bool native_words_make(struct native_words *words, const struct native_graph *gr
   words->edge_to = calloc(nblocks, sizeof *words->edge_to);
   words->edge_next = calloc((size_t)graph->nedges + 1, sizeof *words->edge_next);
   words->rank = calloc(nblocks, sizeof *words->rank);
+  words->decision = calloc(nblocks, sizeof *words->decision);
   words->within = calloc(2 * nblocks, sizeof *words->within);
   words->before = calloc(nblocks * nvariables, sizeof *words->before);
   if (words->order == NULL || words->edge_to == NULL || words->edge_next == NULL ||
-      words->rank == NULL || words->within == NULL || words->before == NULL)
+      words->rank == NULL || words->decision == NULL || words->within == NULL ||
+      words->before == NULL)
     return false;
   words->has = words->within + nblocks;
   words->norder = flow_rounds_order(rounds, words->order);
   for (uint32_t i = 0; i < words->norder; i++)
     words->rank[words->order[i]] = i + 1;
+  for (uint32_t i = 0; i < counting->ndecisions; i++)
+    words->decision[counting->decisions[i].block] = i + 1;
   return true;
 }
 
@@ -159,6 +163,7 @@ void native_words_drop(struct native_words *words) {
   free(words->edge_to);
   free(words->edge_next);
   free(words->rank);
+  free(words->decision);
   free(words->within);
   free(words->before);
 }
@@ -241,12 +246,50 @@ bool native_words_at(const struct native_words *words, const struct native_site 
   return words->has[site->block];
 }
 
-/* Where an exception is handled that a block throws: it may have done something, or nothing yet. */
+/* Where a block goes on if what it compares is equal. */
+static bool words_are_met(const struct native_decision *decision, const struct flow_edge *edge) {
+  bool is_next = edge->to == decision->block + 1;
+  return !edge->exceptional && (decision->jumps == JUMP_IF_EQUAL       ? !is_next
+                                : decision->jumps == JUMP_IF_NOT_EQUAL ? is_next
+                                                                       : false);
+}
+
+/* There what holds one of the two holds the other, too, if that is a number, or what a variable has held since the round began: so what an inner
+ * loop has counted is its limit behind it. */
+static void words_meet(const struct native_words *words, const struct native_decision *decision,
+                       struct native_word one, struct native_word other, struct native_word *made) {
+  const struct native_counting *counting = words->counting;
+  struct native_changes changes = counting->blocks[decision->block];
+  struct native_word is = words_through(other, words_before(words, decision->block));
+  bool stays = other.kind == NATIVE_WORD_VARIABLE && words_keep(is, other.of);
+  bool is_changed = false;
+  if (one.kind != NATIVE_WORD_VARIABLE || (!stays && is.kind != NATIVE_WORD_NUMBER))
+    return;
+  if (is.width > decision->bits)
+    is.width = (uint16_t)decision->bits;
+  for (uint32_t i = changes.first; i < changes.first + changes.count; i++) {
+    const struct native_change *change = &counting->changes[i];
+    is_changed |= change->variable == one.of;
+    if (change->to.kind == one.kind && change->to.of == one.of && change->to.plus == one.plus)
+      made[change->variable] = is;
+  }
+  if (!is_changed && one.plus == 0)
+    made[one.of] = is;
+}
+
+/* Along an edge. Where an exception is handled that the block throws it may have done something, or nothing yet. */
 static void words_leave(const struct native_words *words, const struct flow_edge *edge,
                         struct native_word *made) {
+  uint32_t decision = words->decision[edge->from];
   words_change(words, edge->from, words->counting->blocks[edge->from], made);
   for (uint32_t i = 0; edge->exceptional && i < words->nvariables; i++)
     made[i] = words_either(made[i], words_before(words, edge->from)[i]);
+  const struct native_decision *of =
+      decision == 0 ? NULL : &words->counting->decisions[decision - 1];
+  if (of != NULL && words_are_met(of, edge)) {
+    words_meet(words, of, of->a, of->b, made);
+    words_meet(words, of, of->b, of->a, made);
+  }
 }
 
 static bool words_add(const struct native_words *words, struct native_word *to, bool has,

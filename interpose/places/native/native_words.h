@@ -72,7 +72,8 @@ struct native_words {
   uint32_t nvariables;
   uint32_t *order; /* the blocks, as flow_rounds_order has them */
   uint32_t norder;
-  uint32_t *rank; /* there, from 1 on; 0: control does not come to it */
+  uint32_t *rank;     /* there, from 1 on; 0: control does not come to it */
+  uint32_t *decision; /* counting's at its end, from 1 on; 0: none */
 
   uint32_t loop;
   bool is_simple; /* there is no loop within */
