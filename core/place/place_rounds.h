@@ -84,7 +84,7 @@ struct place_begin {
  * they are more than these. */
 static inline struct place_round place_round_left(int64_t left) {
   const int64_t least = -2;
-  if (left < least || left - least >= PLACE_EPOCHS_MAX)
+  if (left < least || left >= PLACE_EPOCHS_MAX + least)
     return (struct place_round){0, 0};
   return (struct place_round){PLACE_EPOCHS_MAX - (uint32_t)(left - least), PLACE_EPOCHS_MAX};
 }

@@ -64,6 +64,8 @@ Test(native_counters, that_cannot_be_believed_say_nothing) {
   check(down, PLACE_EPOCHS_MAX, 0, 0, 0);
   check(down, 2, 5, 0, 0);
   check(up, INT64_MAX, 5, 0, 0);
+  check(down, 0x7fffffff, 0x80000001, 0, 0);
+  check((struct native_counter){.step = -1, .bits = 64}, INT64_MAX, 0, 0, 0);
   check(up, (uint64_t)INT64_MIN, INT64_MAX, 0, 0);
   check((struct native_counter){.step = 1, .bits = 32}, UINT32_MAX, 3, 0, 0);
   check((struct native_counter){.step = INT64_MIN, .plus = INT64_MIN, .bits = 64}, INT64_MAX,

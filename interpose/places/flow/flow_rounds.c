@@ -134,16 +134,12 @@ bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t
   return flow_dominates(&rounds->work.dominators, by, block);
 }
 
-const bool *flow_rounds_led(struct flow_rounds *rounds, uint32_t from) {
+bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to) {
   struct flow_work *work = &rounds->work;
   memset(work->marked, 0, work->graph->nblocks * sizeof *work->marked);
   work->marked[from] = true;
   flow_reach(&rounds->ahead, work->graph->nblocks, work->marked, work->stack);
-  return work->marked;
-}
-
-bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to) {
-  return flow_rounds_led(rounds, from)[to];
+  return work->marked[to];
 }
 
 bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uint32_t block) {

@@ -51,9 +51,6 @@ bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t
  * leads to itself. One thread at a time. */
 bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to);
 
-/* The same for all blocks, by block: whether control comes there. Until the next call of either. */
-const bool *flow_rounds_led(struct flow_rounds *rounds, uint32_t from);
-
 /* Whether where control goes behind a block hangs on what a loop counts, or sets to numbers, as far as
  * the graph's values tell. */
 bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);

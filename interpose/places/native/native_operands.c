@@ -41,6 +41,16 @@ static void take_memory(struct native_operands *is, size_t next) {
     memcpy(&is->at, is->code + next, sizeof is->at);
 }
 
+/* ModRM, and what follows it. */
+static void take_modrm(struct native_operands *is, size_t next) {
+  uint8_t modrm = is->code[next];
+  is->mode = modrm >> 6;
+  is->reg = (uint8_t)((modrm >> 3 & 7) | (is->rex & 4) << 1);
+  is->rm = (uint8_t)((modrm & 7) | (is->mode == 3 ? (is->rex & 1) << 3 : 0));
+  if (is->mode != 3)
+    take_memory(is, next + 1);
+}
+
 bool native_operands_has_modrm(const struct native_operands *is) {
   uint8_t opcode = is->opcode;
   if (is->two)
@@ -67,12 +77,7 @@ bool native_operands_read(struct native_operands *is, const uint8_t *code, size_
     return true;
   if (next == length)
     return false;
-  uint8_t modrm = code[next++];
-  is->mode = modrm >> 6;
-  is->reg = (uint8_t)((modrm >> 3 & 7) | (is->rex & 4) << 1);
-  is->rm = (uint8_t)((modrm & 7) | (is->mode == 3 ? (is->rex & 1) << 3 : 0));
-  if (is->mode != 3)
-    take_memory(is, next);
+  take_modrm(is, next);
   return true;
 }
 
@@ -98,12 +103,7 @@ bool native_operands_read_vector(struct native_operands *is, struct native_vecto
                       (payload != 1 ? (first & 0x60) >> 5 : 0));
   is->bits = is_wide ? 64 : 32;
   is->opcode = code[next++];
-  uint8_t modrm = code[next++];
-  is->mode = modrm >> 6;
-  is->reg = (uint8_t)((modrm >> 3 & 7) | (is->rex & 4) << 1);
-  is->rm = (uint8_t)((modrm & 7) | (is->mode == 3 ? (is->rex & 1) << 3 : 0));
-  if (is->mode != 3)
-    take_memory(is, next);
+  take_modrm(is, next);
   return true;
 }
 

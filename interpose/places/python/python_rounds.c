@@ -94,12 +94,13 @@ PYTHON_INLINE struct place_round round_of(const struct python_layout *layout, ui
                                           uint64_t type, load_word *load) {
   if (type == layout->range_iterator)
     return round_of_range(layout, object, load);
-  if (is_of_dict(layout, type)) {
+  bool is_sequence = type == layout->list_iterator || type == layout->tuple_iterator;
+  if (!is_sequence && is_of_dict(layout, type)) {
     uint64_t used = load(object + DICT_USED);
     return (struct place_round){as_round(used - load(object + DICT_LEFT)), as_round(used)};
   }
-  if (is_reverse(layout, type))
-    return place_round_left((int64_t)load(object + COUNTER) + 1);
+  if (!is_sequence)
+    return place_round_left((int64_t)load(object + COUNTER) + 1); /* is_reverse */
   uint64_t of = load(object + ITERATED);
   return (struct place_round){as_round(load(object + COUNTER)),
                               of == 0 ? 0 : as_round(load(of + PYTHON_SIZE))};
