@@ -5,9 +5,10 @@
  * the processor's time for tests that mostly take less than one. Here a test is a forked child, and
  * how a child ends counts: one that loses memory under LeakSanitizer fails. It works with all
  * sanitizers. The assertions are Criterion's own headers, and so are the words that are printed
- * (tests/run reads them) and these options: -jN, --fail-fast, --list, --color=never, --filter
- * PATTERN, and --verbose, which says of each test how long it took, and how much of the processor's
- * time it and what it has waited for had.
+ * (tests/run reads them) and these options: -jN (N at a time, and up to twice as many as long as a
+ * processor is idle), --fail-fast, --list, --color=never, --filter PATTERN, and --verbose, which
+ * says of each test how long it took, and how much of the processor's time it and what it has waited
+ * for had.
  *
  * Suites with .init, .fini, .signal, .exit_code, .timeout and .disabled, ReportHook of PRE_ALL and
  * POST_ALL; no theories, no parameters, and of criterion/new/assert.h nothing.
@@ -15,6 +16,7 @@
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -134,6 +136,8 @@ void criterion_internal_test_teardown(void) {
 
 /* ---- the runner ---- */
 
+enum { CHILDREN_MAX = 128 };
+
 struct child {
   const struct criterion_test *test; /* NULL: none */
   pid_t process;
@@ -154,11 +158,15 @@ static double seconds(struct timeval time) {
   return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-static void start(struct child *child, struct criterion_test *test) {
+/* In seconds; 0: none. */
+static double limit_of(const struct criterion_test *test) {
   const struct criterion_test_extra_data *suite = suite_of(test);
   double limit = test->data->timeout;
-  *child = (struct child){.test = test, .begun = now()};
-  child->limit = limit != 0 ? limit : suite != NULL ? suite->timeout : 0;
+  return limit != 0 ? limit : suite != NULL ? suite->timeout : 0;
+}
+
+static void start(struct child *child, struct criterion_test *test) {
+  *child = (struct child){.test = test, .begun = now(), .limit = limit_of(test)};
   if (is_verbose)
     printf("[RUN ] %s::%s\n", test->category, test->name);
   fflush(NULL);
@@ -206,10 +214,10 @@ static void judge(const struct child *child, int status, bool late) {
 }
 
 /* Takes the children that have ended, or waited for too long, from the list; waits for one. */
-static void reap(struct child *children, unsigned count) {
+static void reap(struct child children[CHILDREN_MAX]) {
   struct timespec tick = {.tv_nsec = 100000000}; /* how late a limit may be noticed */
   sigtimedwait(&child_ends, NULL, &tick);
-  for (unsigned i = 0; i < count; i++) {
+  for (unsigned i = 0; i < CHILDREN_MAX; i++) {
     struct child *child = &children[i];
     if (child->test == NULL)
       continue;
@@ -241,9 +249,12 @@ static bool is_wanted(const struct criterion_test *test, const char *filter) {
          fnmatch(filter, name, FNM_EXTMATCH) == 0;
 }
 
-static int by_name(const void *a, const void *b) {
+/* Those that have a limit first, the longest before: they may take long, and no other would be left to run beside them. */
+static int in_order(const void *a, const void *b) {
   const struct criterion_test *x = *(struct criterion_test *const *)a,
                               *y = *(struct criterion_test *const *)b;
+  if (limit_of(x) != limit_of(y))
+    return limit_of(x) > limit_of(y) ? -1 : 1;
   int by = strcmp(x->category, y->category);
   return by != 0 ? by : strcmp(x->name, y->name);
 }
@@ -254,28 +265,52 @@ static void run_hooks(f_report_hook *from, const f_report_hook *to, void *what) 
       (*from)(what);
 }
 
-static void run_all(unsigned jobs, const char *filter) {
-  struct child children[64] = {{.test = NULL}};
+/* Whether a processor has nothing to do: tests wait, for time to pass or for each other. */
+static bool is_idle(void) {
+  unsigned runnable = UINT_MAX; /* this process among them */
+  FILE *load = fopen("/proc/loadavg", "r");
+  if (load != NULL) {
+    if (fscanf(load, "%*f %*f %*f %u", &runnable) != 1)
+      runnable = UINT_MAX;
+    fclose(load);
+  }
+  return runnable <= (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The next test that is wanted; NULL: there is none. */
+static struct criterion_test *take_next(size_t *next, const char *filter) {
   size_t ntests = (size_t)(__stop_cr_tst - __start_cr_tst);
+  while (*next < ntests && !has_to_stop) {
+    struct criterion_test *test = __start_cr_tst[(*next)++];
+    if (is_wanted(test, filter))
+      return test;
+  }
+  return NULL;
+}
+
+/* So many at a time; of several, as long as a processor is idle, one more at each end or tick, up to twice as many. */
+static void run_all(unsigned jobs, const char *filter) {
+  struct child children[CHILDREN_MAX] = {{.test = NULL}};
+  struct criterion_test *test = NULL;
   unsigned running = 0;
+  size_t next = 0;
   sigemptyset(&child_ends);
   sigaddset(&child_ends, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child_ends, &usual);
-  for (size_t next = 0; next < ntests || running > 0;) {
+  do {
+    bool more = jobs > 1 && running >= jobs && running < 2 * jobs && is_idle();
+    unsigned most = more ? running + 1 : jobs;
     running = 0;
-    for (unsigned i = 0; i < jobs; i++) {
-      while (children[i].test == NULL && next < ntests && !has_to_stop) {
-        struct criterion_test *test = __start_cr_tst[next++];
-        if (is_wanted(test, filter))
-          start(&children[i], test);
-      }
+    for (unsigned i = 0; i < CHILDREN_MAX; i++)
       running += children[i].test != NULL;
-    }
-    if (has_to_stop)
-      next = ntests;
+    for (unsigned i = 0; i < CHILDREN_MAX && running < most; i++)
+      if (children[i].test == NULL && (test = take_next(&next, filter)) != NULL) {
+        start(&children[i], test);
+        running++;
+      }
     if (running > 0)
-      reap(children, jobs);
-  }
+      reap(children);
+  } while (running > 0);
 }
 
 static void list_all(const char *filter) {
@@ -297,13 +332,14 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
       filter = argv[++i];
   }
-  qsort(__start_cr_tst, (size_t)(__stop_cr_tst - __start_cr_tst), sizeof(*__start_cr_tst), by_name);
+  qsort(__start_cr_tst, (size_t)(__stop_cr_tst - __start_cr_tst), sizeof(*__start_cr_tst),
+        in_order);
   if (lists) {
     list_all(filter);
     return 0;
   }
   run_hooks(__start_cr_pra, __stop_cr_pra, NULL);
-  run_all(jobs < 1 ? 1 : jobs > 64 ? 64 : jobs, filter);
+  run_all(jobs < 1 ? 1 : jobs > CHILDREN_MAX / 2 ? CHILDREN_MAX / 2 : jobs, filter);
   struct criterion_global_stats stats = {.nb_tests = tested,
                                          .tests_skipped = skipped,
                                          .tests_failed = failing,

@@ -275,7 +275,7 @@ static void end_session(void) {
   folder_remove(session);
 }
 
-TestSuite(mpi, .init = begin_session, .fini = end_session);
+TestSuite(mpi, .init = begin_session, .fini = end_session, .timeout = 600);
 
 static struct run *start_mpi(const struct schedule *schedule, const char *options, bool without,
                              double limit_s) {

@@ -46,6 +46,8 @@ static void check_skew(const struct schedule *schedule, int collectives, const c
   run_free(result);
 }
 
+TestSuite(watchdog, .timeout = 600);
+
 Test(watchdog, more_than_1000_shadow_iterations_warn_once) {
   check_skew(&(struct schedule){3, 1, {{5, 3000, 3000}}}, 1, "", 1u << 0);
 }

@@ -22,7 +22,7 @@ static const char *build(void) {
   return folder != NULL ? folder : "build";
 }
 
-TestSuite(bench, .init = begin, .fini = sandbox_remove, .timeout = 300);
+TestSuite(bench, .init = begin, .fini = sandbox_remove, .timeout = 600);
 
 #define expect_in(text, part) cr_expect(strstr(text, part), "no '%s' in: %s", part, text)
 

@@ -165,3 +165,18 @@ Test(run, the_words_are_those_of_the_runner) {
     expect_said(said, line);
   }
 }
+
+/* What may take long is not left for the end, where nothing else runs beside it. */
+Test(run, those_with_a_limit_begin_first) {
+  write_file("part.c", "#include <criterion/criterion.h>\n"
+                       "Test(a, first_by_name) {}\n"
+                       "Test(b, one_minute, .timeout = 60) {}\n"
+                       "TestSuite(c, .timeout = 600);\n"
+                       "Test(c, ten_minutes) {}\n");
+  char top[4096];
+  cr_assert_not_null(getcwd(top, sizeof top));
+  struct result built = run("gcc -D_GNU_SOURCE -I%s -o part part.c %s/tests/runner.c", top, top);
+  cr_assert_eq(built.status, 0, "%s", built.err);
+  expect_said(run("./part --verbose | grep RUN"),
+              "[RUN ] c::ten_minutes\n[RUN ] b::one_minute\n[RUN ] a::first_by_name\n");
+}
