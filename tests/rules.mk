@@ -66,6 +66,10 @@ $(BUILD)/check/simulation: $(SIMULATION_OBJECTS) $(CORE_OBJECTS)
 $(BUILD)/check/hooks: private SANFLAGS += $(HOOKS_WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/check/hooks: $(HOOKS_TEST_OBJECTS) $(CORE_OBJECTS) $(HOOKS_OBJECTS)
 	$(link_test)
+# What tests/interpose/parts/built links.
+ifeq ($(SAN),)
+$(BUILD)/check/interpose: | $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard $(filter-out tests/%,$(shell cat tests/interpose/parts/double.sources)))))
+endif
 $(BUILD)/check/interpose: $(INTERPOSE_TEST_OBJECTS) $(NATIVE_CODE_OBJECTS)
 	$(link_test)
 $(BUILD)/check/tools: private TEST_LIBS = $(ELF_LIBS) $(JSON_LIBS) $(DECODER_LIBS)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the programs of tests/interpose into the folder $1; ../workshop.h says what each is. Run in the root of the
-# repository. CC: the compiler. NCCL_INCLUDE, CUDA13_INCLUDE: the headers, if not those of .deps/paths.mk.
+# repository. CC: the compiler. B: the build folder (built). NCCL_INCLUDE, CUDA13_INCLUDE: the headers, if not those of
+# .deps/paths.mk.
 set -eu
 out=$1
 parts=tests/interpose/parts
@@ -29,7 +30,7 @@ mkdir -p "$out/fake" "$out/old" "$out/other" "$out/versioned" "$out/telling" "$o
 
 compile -E -P -x c -o "$out/exports.map" interpose/entry/exports.map.in
 # shellcheck disable=SC2046 # several words
-library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $(cat $parts/double.sources) &
+library -o "$out/double.so" -Wl,--version-script="$out/exports.map" -Wl,-z,now,-z,nodelete $($parts/built $(cat $parts/double.sources)) &
 
 {
   echo '{ global: nccl*; pnccl*; local: *;'

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the programs of test_places.c into the folder $1. Run in the root of the repository. CC: the compiler.
+# Builds the programs of test_places.c into the folder $1. Run in the root of the repository. CC: the compiler. B: the
+# build folder (built).
 set -eu
 out=$1
 parts=tests/interpose/parts
@@ -13,10 +14,10 @@ linked="-L$out -lplaced -Wl,-rpath,$out"
 {
   ${CC:-gcc} -std=c17 -D_GNU_SOURCE $flags -O2 -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec \
     -isystem "$NCCL_INCLUDE" -o "$out/libplaced.so" -Wl,-soname,libplaced.so -Wl,-z,now $parts/placed.c \
-    interpose/places/places.c interpose/places/places_text.c interpose/places/native/native_frames.c interpose/places/native/native_sites.c \
+    $($parts/built interpose/places/places.c interpose/places/places_text.c interpose/places/native/native_frames.c interpose/places/native/native_sites.c \
     interpose/places/native/eh_frame*.c interpose/places/native/native_rounds.c interpose/places/native/native_counters.c interpose/places/native/native_words.c \
     interpose/places/flow/*.c interpose/places/native/code_modules.c interpose/places/native/native_tails.c \
-    interpose/places/native/native_object.c interpose/places/native/native_x86_64.c interpose/places/native/native_aarch64.c core/place/place_rounds.c
+    interpose/places/native/native_object.c interpose/places/native/native_x86_64.c interpose/places/native/native_aarch64.c core/place/place_rounds.c)
   for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
     for how in O0 O1 O2 O3 O2,-flto O2,-fomit-frame-pointer O2,-fno-omit-frame-pointer O2,-no-pie,-fno-pie \
