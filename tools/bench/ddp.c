@@ -59,11 +59,11 @@ static const struct work works[] = {
     {"3 ms, no buffers", "--buffers 0 --device-us 3000 --host-us 200", 100, "without buffers"},
 };
 
-enum { WARM_UP = 20, QUICK_ITERATIONS = 20 };
+enum { WARM_UP = 20, QUICK_WARM_UP = 4, QUICK_ITERATIONS = 8 };
 
 struct scene {
   const struct work *work;
-  int nranks, iterations, rounds;
+  int nranks, warm_up, iterations, rounds;
   double rates[WAYS][ROUNDS_MAX];        /* iterations per second of the longest rank */
   double processor[WAYS][ROUNDS_MAX];    /* us in an iteration of that, on all ranks */
   double longest[WAYS][ROUNDS_MAX];      /* iterations of the longest rank */
@@ -110,7 +110,7 @@ static void make_command(const struct scene *scene, const struct way *way,
     size_t length = strlen(schedule);
     int iterations = way->even ? scene->iterations : scene->iterations * (rank + 1) / scene->nranks;
     snprintf(schedule + length, sizeof schedule - length, "%s%d", rank > 0 ? "," : "",
-             WARM_UP + iterations);
+             scene->warm_up + iterations);
   }
   add_words(command, "timeout -k 5 120");
   add_word(command, "%s/tools/nccl-join", build);
@@ -122,7 +122,7 @@ static void make_command(const struct scene *scene, const struct way *way,
   add_words(command, "--join");
   add_word(command, "%s", way->join);
   add_words(command, "--warm-up");
-  add_word(command, "%d", WARM_UP);
+  add_word(command, "%d", scene->warm_up);
   add_words(command, "--iterations");
   add_word(command, "%s", schedule);
   add_words(command, scene->work->options);
@@ -253,6 +253,7 @@ int main(void) {
     for (int nranks = 2; nranks <= 4; nranks += 2) {
       struct scene scene = {.work = &works[i],
                             .nranks = nranks,
+                            .warm_up = quick ? QUICK_WARM_UP : WARM_UP,
                             .iterations = quick ? QUICK_ITERATIONS : works[i].iterations,
                             .rounds = quick ? 1 : ROUNDS_MAX};
       measure(&scene);

@@ -56,9 +56,13 @@ struct stretch {
   bool timed, counted;
 };
 
-static struct stretch timed_stretch(int number) {
+static struct stretch learning_stretch(const struct scenario *scenario) {
+  return (struct stretch){.iterations = (int)(LOOP_LEARNT_UNITS / scenario->units)};
+}
+
+static struct stretch timed_stretch(int number, const struct scenario *scenario) {
   if (number == 0)
-    return (struct stretch){.iterations = LOOP_LEARNT};
+    return learning_stretch(scenario);
   if (number % 2 == 1)
     return (struct stretch){.iterations = ITERATIONS / 8, .together = true};
   return (struct stretch){.iterations = ITERATIONS, .timed = true};
@@ -67,7 +71,7 @@ static struct stretch timed_stretch(int number) {
 /* Regions of none and of some iterations, in turns. */
 static struct stretch counted_stretch(int number, const struct scenario *scenario) {
   if (number == 0)
-    return (struct stretch){.iterations = LOOP_LEARNT};
+    return learning_stretch(scenario);
   return (struct stretch){.iterations = number % 2 == 0 ? counted_iterations(scenario) : 0,
                           .together = true,
                           .counted = true};
@@ -97,7 +101,7 @@ static int run_rank(struct area *area, int rank, const struct scenario *scenario
   int stretches = area->counted ? 5 : row_is_quick() ? 5 : 81;
   for (int i = 0; i < stretches; i++)
     run_stretch(area, rank, scenario, comm,
-                area->counted ? counted_stretch(i, scenario) : timed_stretch(i));
+                area->counted ? counted_stretch(i, scenario) : timed_stretch(i, scenario));
   area_meet(area);
   ncclCommDestroy(comm);
   return 0;
