@@ -119,15 +119,11 @@ SANITIZED_LAUNCHER = $(SANITIZED_BUILD)/launcher
 SANITIZED_CHECKS = unit fuzz python
 # Ranks have sanitizers; what starts them and reads what they say has none, nor, but for a few suites, has the launcher: three processes more a run.
 SANITIZED_LAUNCHES = @(sums|endings|lossy|alike)/*
-# Left out are tests that take no line of core/, hooks/ and interpose/ that the others do not take, but for 5 of 19,306 (gcov of each,
-# COVERAGE=1): frameworks' ways of calling NCCL; and of one call with many operations, memories and numbers of ranks all but these.
-# Without sanitizers, and by check-address, all are run.
-SANITIZED_OF_MANY = operations/@(last_*|receive_is_refused|batch_is_refused|all_gather_object_with_several_joined_ranks|all_to_all_with_a_joined_rank_and_a_late_one|all_to_all_with_several_joined_ranks|all_gather_of_uneven_parts_is_refused)
-SANITIZED_OF_MANY += |registered/@(last_of_a_buffer_that_is_no_longer_registered|all_gather_object|windows_are_refused|several_epochs|reduce_scatter|switched_off_by_the_setting_of_nccl)
-SANITIZED_OF_MANY += |buffers/in_place_on_all_ranks|late/nor_is_one_*|watchdog/@(*_is_said_once|parked_rank_*|rank_that_leaves_*|time_in_which_*|a_stopped_rank_*|more_than_*)
-SANITIZED_WITHOUT = @(matrix|models|horovod|pytorch|pytorch_hangs|normalised|operations|registered|buffers|late|watchdog|protocol|reductions|teams|report|final|status)/*
-SANITIZED_PART = @(!(@($(SANITIZED_LAUNCHES)|$(SANITIZED_WITHOUT)))|$(subst $(empty) $(empty),,$(SANITIZED_OF_MANY)))
-empty :=
+# Of the others the least that take all but 1 in 1,000 of the ways that all of them take (`make choose-sanitized`). Without sanitizers, and by
+# check-address, all are run.
+SANITIZED_PART = @($(shell paste -sd'|' tests/join/sanitized))
+# Random programs take the same paths more often.
+SANITIZED_UNITS = !(peers_random/programs_[!0])
 SANITIZED_LOOPBACK = ASAN_OPTIONS=handle_segv=0:handle_abort=0:detect_leaks=0
 SANITIZED_LOOPBACK_CHECKS = $(LOOPBACK_CHECKS:$(BUILD)/%=$(SANITIZED_BUILD)/%)
 # Of the stand-ins: the same with more ranks, and every number that can be rounded.
@@ -150,12 +146,21 @@ check:
 	@$(MAKE) --no-print-directory pytorch-small
 	@tests/run --with $(CHECK_ENVIRONMENT) -- $(CHECK_PROGRAMS) --with $(UNIT_OVER_SHM) -- $(UNIT_CHECK) \
 	  --with UNIT_TRANSPORT= TEST_FILTER= LD_LIBRARY_PATH=$(BUILD)/loopback -- $(LOOPBACK_CHECKS) \
-	  --with $(SANITIZED_SETTINGS) -- $(SANITIZED_BUILD)/check/unit $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
+	  --with $(SANITIZED_SETTINGS) -- $(SANITIZED_BUILD)/check/fuzz $(SANITIZED_BUILD)/check/python $(BUILD)/check/faults \
+	  --with 'TEST_FILTER=$(SANITIZED_UNITS)' -- $(SANITIZED_BUILD)/check/unit \
 	  --with 'TEST_FILTER=$(SANITIZED_LAUNCHES)' -- $(BUILD)/check/join \
 	  --with 'TEST_FILTER=$(SANITIZED_PART)' JOIN_TEST_LAUNCHER=$(SANITIZED_LAUNCHER) -- $(BUILD)/check/join \
 	  --with 'TEST_FILTER=!($(LOOPBACK_LONG))' LD_LIBRARY_PATH=$(SANITIZED_BUILD)/loopback $(SANITIZED_LOOPBACK) -- $(SANITIZED_LOOPBACK_CHECKS) \
 	  --with TEST_FILTER= JOIN_TEST_LAUNCHER= LD_LIBRARY_PATH= JOIN_TEST_BUILD=$(BUILD) $(MACHINES_SMALL_RUN) \
 	  --with TEST_FILTER= JOIN_TEST_MACHINES= NCCL_JOIN_MACHINES= -- $(NCCL_SMALL_RUN)
+
+# A build with COVERAGE=1 says which ways tests take: minutes, after many new ones.
+.PHONY: choose-sanitized
+choose-sanitized: check-build
+	@$(MAKE) --no-print-directory COVERAGE=1 $(BUILD_JOBS) all loopback programs build-coverage/bench/ddp-train
+	$(Q)$(CHECK_ENVIRONMENT) tests/join/choose.py build-coverage \
+	  $$($(BUILD)/check/join --list --filter '$(SANITIZED_LAUNCHES)') >$(BUILD)/sanitized
+	$(Q)mv $(BUILD)/sanitized tests/join/sanitized
 
 # ---- make check-address, make check-thread, make check-valgrind --------------------------------------------------
 
@@ -265,6 +270,7 @@ help:
   echo 'make machine-faults  random faults there, MACHINES_FAULTS=$(MACHINES_FAULTS)'; \
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
 	  echo 'make check-address   all program tests with ASan and UBSan, not a part of them'; \
+	  echo 'make choose-sanitized  which part: writes tests/join/sanitized'; \
 	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
 	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \
 	  echo 'make fuzz         libFuzzer on settings, records, the shared segment and what agents read, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \

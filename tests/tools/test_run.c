@@ -180,3 +180,14 @@ Test(run, those_with_a_limit_begin_first) {
   expect_said(run("./part --verbose | grep RUN"),
               "[RUN ] c::ten_minutes\n[RUN ] b::one_minute\n[RUN ] a::first_by_name\n");
 }
+
+/* Those of make check with sanitizers (tests/join/choose.py). */
+Test(run, chosen_tests_are_there) {
+  const char *build = getenv("JOIN_TEST_BUILD");
+  struct result result = run(
+      "cd %.*s && export LC_ALL=C && %s/check/join --list | sort | comm -13 - tests/join/sanitized",
+      (int)(strlen(runner) - strlen("/tests/run")), runner, build == NULL ? "build" : build);
+  cr_expect_eq(result.status, 0, "%s", result.err);
+  cr_expect_str_empty(
+      result.out, "no tests, but in tests/join/sanitized (make choose-sanitized):\n%s", result.out);
+}
