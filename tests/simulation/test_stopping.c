@@ -5,7 +5,7 @@
 
 #include "tests/simulation/simulate.h"
 
-#define SEEDS (8 * ROWS)
+#define SEEDS (4 * ROWS)
 
 static struct program program;
 
