@@ -13,7 +13,9 @@
 #include "core/machines/rendezvous.h"
 #include "core/transport/attachment.h"
 
-#define FRAMES_VERSION 2u
+/* Of these frames, and of the logs that they carry. */
+#define FRAMES_VERSION (2u << 8 | PLANE_VERSION)
+_Static_assert(PLANE_VERSION < 1u << 8, "FRAMES_VERSION");
 #define FRAME_BYTES_MAX                                                                            \
   (65536u + 64u) /* a longer one ends the link; AGENT_MESSAGE_MAX and a head */
 #define FRAME_NAME_BYTES 40

@@ -68,7 +68,9 @@ struct mirror_word {
 #define MIRROR_WORDS 24u
 /* In the order in which they are applied. */
 extern const struct mirror_word mirror_words[MIRROR_WORDS];
+/* Rows that are named here stand at these numbers there: one above them moves them. */
 enum { WORD_LOSSY_COUNT = 7, WORD_ANSWERING = 20, WORD_UNSTEADY = 21, WORD_STATE = 23 };
+_Static_assert(WORD_STATE == MIRROR_WORDS - 1, "no row is missing, or behind the last one");
 
 uint64_t mirror_word_load(const struct plane_log *log, uint32_t word);
 void mirror_word_store(struct plane_log *log, uint32_t word, uint64_t value);

@@ -20,6 +20,8 @@
 
 #include "core/unit/unit.h"
 
+/* Of all that ranks read of each other: words.h, and the numbers of kinds, marks and datatypes in it. */
+#define PLANE_VERSION 40u
 #define PLANE_RING 4096u /* entries of a log; a power of two */
 /* A stream's launch queue holds 1024: no rank runs that far ahead. */
 #define PLANE_RUN_AHEAD 2048u

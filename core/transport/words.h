@@ -3,7 +3,7 @@
  * where others come to them: logs.h, operations.h, texts.h.
  *
  * The layout is the format between processes of one machine: fixed size, no pointers, version
- * PLANE_VERSION. Between machines it is mirrored, word by word (mirror.h).
+ * PLANE_VERSION (plane.h). Between machines it is mirrored, word by word (mirror.h).
  *
  * What is complete before what:
  *   - an entry, before `head` passes it;
@@ -22,7 +22,6 @@
 
 #include "core/transport/plane.h"
 
-#define PLANE_VERSION 40u
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)

@@ -15,7 +15,7 @@
  * with: whatever the caller has to pass to ROW.
  *
  * KIND: MEMBER_<KIND> of kind.h. Kinds are numbered in the order of the rows, and peers compare the
- * numbers: a new row is a new PLANE_VERSION (core/transport/words.h).
+ * numbers: a new row is a new PLANE_VERSION (core/transport/plane.h).
  *
  * NAME: without the prefix "nccl". TEXT: as logs and traces have it.
  *

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/machines/frames.h"
+
 static const struct schedule uneven = {.nranks = 4, .epochs = 1, .n = {{3, 200, 300, 400}}},
                              even = {.nranks = 4, .epochs = 1, .n = {{30, 30, 30, 30}}};
 
@@ -220,10 +222,13 @@ Test(machines_disturbed, an_abort_behind_the_loop_waits_to_hear_of_the_others) {
 
 /* ---- versions ---- */
 
-/* One machine has an agent that speaks another version of the frames (rules.mk). */
-static void check_other_agent(int machine, const char *says, const char *version) {
+/* One machine has an agent that speaks version 999 of the frames (rules.mk). is, speaks, own: of whose WARN. */
+static void check_other_agent(int machine, const char *says, const char *is, uint32_t speaks,
+                              uint32_t own) {
   NEED_MACHINES();
-  char command[512];
+  char command[512], version[128];
+  snprintf(version, sizeof version,
+           "another nccl-join is %s: its agent speaks version %u, this one's %u", is, speaks, own);
   snprintf(
       command, sizeof command,
       "[ $MACHINE != %d ] || mount --bind $PWD/%s/machines/other-agent $PWD/%s/lib/nccl-join-agent",
@@ -240,15 +245,13 @@ static void check_other_agent(int machine, const char *says, const char *version
 }
 
 Test(machines_disturbed, an_agent_of_another_version_is_told_of) {
-  check_other_agent(1, "2 of its 4 ranks have not been heard of",
-                    "another nccl-join is on machine1: its agent speaks version 999, this one's 2");
-  check_other_agent(1, "no agent of the job has answered",
-                    "another nccl-join is there: its agent speaks version 2, this one's 999");
+  check_other_agent(1, "2 of its 4 ranks have not been heard of", "on machine1", 999,
+                    FRAMES_VERSION);
+  check_other_agent(1, "no agent of the job has answered", "there", FRAMES_VERSION, 999);
 }
 
 Test(machines_disturbed, so_is_the_root_s) {
-  check_other_agent(0, "no agent of the job has answered",
-                    "another nccl-join is there: its agent speaks version 999, this one's 2");
+  check_other_agent(0, "no agent of the job has answered", "there", 999, FRAMES_VERSION);
 }
 
 /* ---- who is stopped ---- */

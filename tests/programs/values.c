@@ -25,7 +25,7 @@ static const struct datatype {
     [ncclFloat32] = {"float32", 4, FORM_FLOAT, 8, 23},
     [ncclFloat64] = {"float64", 8, FORM_FLOAT, 11, 52},
     [ncclBfloat16] = {"bfloat16", 2, FORM_FLOAT, 8, 7},
-#if VALUES_DATATYPES == 12
+#if VALUES_DATATYPES >= 12
     [ncclFloat8e4m3] = {"float8e4m3", 1, FORM_FLOAT, 4, 3},
     [ncclFloat8e5m2] = {"float8e5m2", 1, FORM_FLOAT, 5, 2},
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hooks/contribution.h"
+#include "hooks/number.h"
 
 static const struct {
   const char *name;
@@ -105,6 +106,15 @@ static void expect_neutral(int datatype, uint16_t reduction, uint64_t x) {
     return;
   cr_expect(changes_nothing(datatype, reduction, fill.bits, x), "%s, reduction %u, element %#llx",
             formats[datatype].name, reduction, (unsigned long long)x);
+}
+
+/* A datatype without a row here, or in hooks/number.c, is all zero to the compiler. */
+Test(contribution, each_datatype_is_a_number_as_it_is_read_here) {
+  for (int datatype = 0; datatype < DATATYPES; datatype++) {
+    cr_assert_not_null(formats[datatype].name, "%d", datatype);
+    cr_expect_eq(number_is_float((uint8_t)datatype), formats[datatype].is_float, "%s",
+                 formats[datatype].name);
+  }
 }
 
 Test(contribution, fill_changes_no_element_of_the_small_types) {
