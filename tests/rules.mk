@@ -257,7 +257,7 @@ help:
 	@{ sed -n '3,6s/^#  *//p' Makefile; \
 	  echo 'make lint         formatting, who may call whom (docs/architecture.md), links and paths of pages, shellcheck, cppcheck, clang-tidy'; \
 	  echo 'make install      to PREFIX=$(PREFIX); make uninstall takes it away again'; \
-	  echo 'make wheel        a package for pip, and make deb one for Debian, for glibc 2.28 and later; make check-packages uses both'; \
+	  echo 'make wheel        a package for pip, and make deb one for Debian, for glibc 2.28 and later; make check-packages uses both, and make check-packages-aarch64 those for aarch64'; \
   echo 'make check-gpu    test programs, PyTorch scripts and measurements on real NCCL, where there is a GPU (docs/gpu.md)'; \
 	  echo 'make check-gpu-cases  its cases without a GPU: on the stand-ins, and on the CPU where there is PyTorch'; \
 	  echo 'make check-versions  the headers and libraries of NCCL 2.18 to the newest on PyPI; writes docs/versions.md'; \
@@ -269,8 +269,10 @@ help:
 	  echo 'make check-machines  programs on several machines, which are namespaces of this one'; \
   echo 'make machine-faults  random faults there, MACHINES_FAULTS=$(MACHINES_FAULTS)'; \
 	  echo 'make bench-pytorch   what an iteration costs there, with nccl-join and with its own Join'; \
+	  echo 'make mutants      MUTANTS=300 one-line changes of the product, which tests must find'; \
+	  echo 'make choose-sanitized'; \
+	  echo '                     which program tests make check runs with sanitizers'; \
 	  echo 'make check-address   all program tests with ASan and UBSan, not a part of them'; \
-	  echo 'make choose-sanitized  which part: writes tests/join/sanitized'; \
 	  echo 'make check-thread    the program tests with ThreadSanitizer'; \
 	  echo 'make check-valgrind  core and the most telling program tests under valgrind'; \
 	  echo 'make fuzz         libFuzzer on settings, records, the shared segment and what agents read, FUZZ_SECONDS=$(FUZZ_SECONDS) each'; \
