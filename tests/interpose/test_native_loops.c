@@ -263,6 +263,31 @@ FUNCTION(loops_first,
          "1: cmp $1, %ebx; je 2f; mov $1, %ebx\n" CALL(loops_first) "jmp 1b\n"
                                                                     "2: pop %rbx; ret\n");
 
+/* clang's: the lowest bit of a byte, which the second one has as 0; in memory, and in a register. The other bits of the register may
+ * be anything. */
+FUNCTION(loops_bit,
+         "push %rbx; sub $16, %rsp; xor %eax, %eax; mov $1, %al\n"
+         "1: mov %eax, 4(%rsp)\n" CALL(loops_bit) "testb $1, 4(%rsp); mov $0, %eax; jne 1b\n"
+                                                  "add $16, %rsp; pop %rbx; ret\n");
+FUNCTION(loops_bit_loaded,
+         "push %rbx; sub $16, %rsp; mov $1, %al\n"
+         "1: mov %eax, 4(%rsp)\n" CALL(loops_bit_loaded) "mov 4(%rsp), %eax; test $1, %al\n"
+                                                         "mov $0, %eax; jne 1b\n"
+                                                         "add $16, %rsp; pop %rbx; ret\n");
+/* Of a counter that bit is none: it may end the loop in any round; nor of a byte that is set to 2. */
+FUNCTION(loops_odd, "push %rbx; xor %ebx, %ebx\n"
+                    "1: " CALL(loops_odd) "add $2, %ebx; test $1, %bl; je 1b; pop %rbx; ret\n");
+FUNCTION(loops_even, "push %rbx; mov $1, %ebx\n"
+                     "1: " CALL(loops_even) "test $1, %bl; mov $2, %ebx; jne 1b; pop %rbx; ret\n");
+
+static void check_bit(const struct code *code) {
+  struct native_counter counter;
+  check_slot(code, 0, RSP, -28, 0, 0);
+  cr_assert(find(code, 0, &counter));
+  cr_expect(counter.limit == NATIVE_LIMIT_NUMBER && counter.number == 0 && counter.bits == 8,
+            "%s: %u bits, the second is %lld", code->name, counter.bits, (long long)counter.number);
+}
+
 static void check_two(const struct code *code, int64_t second, bool is_first) {
   struct native_counter counter;
   check_register(code, 0, RBX, 0, 0);
@@ -276,6 +301,10 @@ Test(native_loops, of_two_rounds_say_which_it_is) {
   check_two(&loops_twice_code, 6, false);
   check_two(&loops_set_code, 1, false);
   check_two(&loops_first_code, 1, true);
+  check_bit(&loops_bit_code);
+  check_bit(&loops_bit_loaded_code);
+  check_none(&loops_odd_code);
+  check_none(&loops_even_code);
 }
 
 /* ---- guards ---- */

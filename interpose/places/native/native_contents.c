@@ -24,7 +24,13 @@ static void set_flags(struct native_testing *testing, struct native_held to) {
 /* What the flags tell is how a and b compare. */
 static void set_compared(struct native_testing *testing, struct native_held a, struct native_held b,
                          uint32_t bits) {
-  testing->compared = (struct native_comparison){a, b, bits, false, JUMP_OTHERWISE};
+  testing->compared = (struct native_comparison){a, b, bits, false, JUMP_OTHERWISE, false};
+}
+
+/* The lowest bit of a byte: a flag of the program, as clang keeps it. */
+static void set_bit_tested(struct native_testing *testing, struct native_held byte) {
+  set_compared(testing, byte, contents_number(0), 8);
+  testing->compared.is_bit = true;
 }
 
 /* Whether something is 0. Of a flag that has been kept that is how a and b compared; which of the two it tells is left open. */
@@ -140,6 +146,8 @@ static bool contents_unary(struct native_testing *testing, const struct native_o
     set_compared(testing, made, contents_number(0), bits);
   } else if (is->opcode >= 0xFE)
     return false;
+  else if (is->opcode == 0xF6 && what <= 1 && contents_immediate(is, 1) == 1)
+    set_bit_tested(testing, rm);
   else if (what == 2 || what == 3)
     native_set_rm(testing, is, made_of(rm, rm), bits);
   else if (what > 3) /* products, quotients and remainders */
@@ -262,6 +270,8 @@ static bool step_one(struct native_testing *testing, const struct native_operand
       set_tested(testing, rm, bits);
   } else if (opcode == 0xA8 || opcode == 0xA9) {
     set_flags(testing, made_of(testing->contents[RAX], contents_number(0)));
+    if (opcode == 0xA8 && contents_immediate(is, 1) == 1)
+      set_bit_tested(testing, native_narrowed(testing->contents[RAX], 8));
   } else if (opcode == 0xF6 || opcode == 0xF7 || opcode == 0xFE || opcode == 0xFF) {
     return contents_unary(testing, is);
   } else if (opcode == 0x69 || opcode == 0x6B) {

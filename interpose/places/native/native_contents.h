@@ -43,6 +43,7 @@ struct native_comparison {
   uint32_t bits; /* 0: not known */
   bool is_truth; /* they were compared before, and it has been kept how */
   enum native_jump { JUMP_OTHERWISE, JUMP_IF_EQUAL, JUMP_IF_NOT_EQUAL } jumps;
+  bool is_bit; /* the lowest bit of a alone, with 0 */
 };
 
 struct native_testing {

@@ -154,6 +154,8 @@ static bool find_second(const struct search *search, struct compared *compared) 
       __builtin_add_overflow(number, round.plus, &next))
     return false;
   bool is_set = round.kind == NATIVE_WORD_NUMBER;
+  if (decision->is_bit && (!is_set || (uint64_t)round.plus > 1 || compared->counter.plus != 0))
+    return false;
   bool equal = is_set && signed_of((uint64_t)round.plus, decision->bits) ==
                              signed_of((uint64_t)number, decision->bits);
   if (leaves_if_equal(search, decision) != equal)
@@ -180,7 +182,7 @@ static bool find_counter(const struct search *search, const struct native_decisi
       round.kind == NATIVE_WORD_VARIABLE && round.of == found->counter.of && round.plus != 0;
   found->step = round.plus;
   return ((is_step || round.kind == NATIVE_WORD_NUMBER) && find_second(search, found)) ||
-         (is_step && find_limit(search, &found->limit));
+         (is_step && !decision->is_bit && find_limit(search, &found->limit));
 }
 
 /* A condition that begins or ends each round counts more than one in between. */

@@ -123,7 +123,7 @@ void native_counting_end(struct native_counting *counting, const struct native_t
   if (decides->bits != 0)
     add_decision(counting,
                  (struct native_decision){block, word_of(&decides->a), word_of(&decides->b),
-                                          decides->bits, decides->jumps});
+                                          decides->bits, decides->jumps, decides->is_bit});
 }
 
 /* ---- ways ---- */
@@ -249,9 +249,10 @@ bool native_words_at(const struct native_words *words, const struct native_site 
 /* Where a block goes on if what it compares is equal. */
 static bool words_are_met(const struct native_decision *decision, const struct flow_edge *edge) {
   bool is_next = edge->to == decision->block + 1;
-  return !edge->exceptional && (decision->jumps == JUMP_IF_EQUAL       ? !is_next
-                                : decision->jumps == JUMP_IF_NOT_EQUAL ? is_next
-                                                                       : false);
+  return !edge->exceptional && !decision->is_bit &&
+         (decision->jumps == JUMP_IF_EQUAL       ? !is_next
+          : decision->jumps == JUMP_IF_NOT_EQUAL ? is_next
+                                                 : false);
 }
 
 /* There what holds one of the two holds the other, too, if that is a number, or what a variable has held since the round began: so what an inner

@@ -49,6 +49,7 @@ struct native_counting {
     struct native_word a, b;
     uint32_t bits;
     enum native_jump jumps;
+    bool is_bit; /* struct native_comparison */
   } * decisions;
   uint32_t nchanges, nsites, ndecisions;
   uint32_t changes_room, sites_room, decisions_room;
