@@ -15,8 +15,6 @@ static void expect(const char *command, const char *output) {
   workshop_expect(text, 0, output);
 }
 
-TestSuite(aarch64, .timeout = 600);
-
 Test(aarch64, look_ups_and_openings, .timeout = 300) {
   if (!workshop_has_aarch64())
     cr_skip("no aarch64-linux-gnu-gcc and qemu-aarch64 that work");

@@ -74,8 +74,6 @@ static void check_binary(const char *path) {
   binary_close(&binary);
 }
 
-TestSuite(native_binaries, .timeout = 600);
-
 Test(native_binaries, nearly_all_functions_can_be_followed, .timeout = 300) {
 #ifndef __x86_64__
   cr_skip("only for x86-64");

@@ -300,8 +300,6 @@ static void check_library(const char *path, const char *name) {
   dlclose(library);
 }
 
-TestSuite(native_code, .timeout = 600);
-
 Test(native_code, loops_and_order_are_those_of_the_source, .timeout = 300) {
   struct outcome folder = workshop_run("printf %s $W/places");
   struct outcome built = workshop_run("tests/interpose/parts/places.sh $W/places");

@@ -274,11 +274,15 @@ FUNCTION(loops_bit_loaded,
          "1: mov %eax, 4(%rsp)\n" CALL(loops_bit_loaded) "mov 4(%rsp), %eax; test $1, %al\n"
                                                          "mov $0, %eax; jne 1b\n"
                                                          "add $16, %rsp; pop %rbx; ret\n");
-/* Of a counter that bit is none: it may end the loop in any round; nor of a byte that is set to 2. */
+/* Of a counter that bit is none: it may end the loop in any round; nor of a byte that is set to 2, or of one more than the byte. */
 FUNCTION(loops_odd, "push %rbx; xor %ebx, %ebx\n"
                     "1: " CALL(loops_odd) "add $2, %ebx; test $1, %bl; je 1b; pop %rbx; ret\n");
 FUNCTION(loops_even, "push %rbx; mov $1, %ebx\n"
                      "1: " CALL(loops_even) "test $1, %bl; mov $2, %ebx; jne 1b; pop %rbx; ret\n");
+
+FUNCTION(loops_next, "push %rbx; xor %ebx, %ebx\n"
+                     "1: " CALL(loops_next) "lea 1(%rbx), %eax; test $1, %al; mov $1, %ebx; je 1b\n"
+                                            "pop %rbx; ret\n");
 
 static void check_bit(const struct code *code) {
   struct native_counter counter;
@@ -305,6 +309,7 @@ Test(native_loops, of_two_rounds_say_which_it_is) {
   check_bit(&loops_bit_loaded_code);
   check_none(&loops_odd_code);
   check_none(&loops_even_code);
+  check_none(&loops_next_code);
 }
 
 /* ---- guards ---- */

@@ -27,8 +27,6 @@ static void expect_everywhere(const char *programs, const char *words) {
   workshop_expect(command, 0, "");
 }
 
-TestSuite(places, .timeout = 600);
-
 Test(places, of_callers_behind_wrappers_and_pointers, .timeout = 300) {
   expect_everywhere("standing-[gc]*", "wrapper disorder pointer loop rounds");
 }

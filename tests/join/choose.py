@@ -47,7 +47,7 @@ def ways_of(folder, build):
 
 
 def run(job):
-    """What a test takes, and its processor time in seconds; None: it has not passed, or been skipped."""
+    """Whether a test has passed, and was not skipped; the ways that it takes; and its processor time in seconds."""
     build, test = job
     folder = tempfile.mkdtemp()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

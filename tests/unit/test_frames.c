@@ -49,6 +49,11 @@ static uint32_t version_of(uint16_t version, uint8_t kind, size_t size, char *ho
   return frame_other_version(message, size, host);
 }
 
+/* So an agent that carries logs with other words is refused, too. */
+Test(frames, the_version_is_of_the_logs_in_them_as_well) {
+  cr_assert_eq(FRAMES_VERSION % 256, PLANE_VERSION);
+}
+
 Test(frames, another_version_is_told_of) {
   enum { WHOLE = sizeof(struct frame_head) + 8 };
   char host[FRAME_HOST_BYTES];
