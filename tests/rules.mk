@@ -33,7 +33,7 @@ $(foreach tests,$(COMPARING),$(BUILD)/tests/$(tests)%.o): private tests_CFLAGS +
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
 
 UNIT_OBJECTS = $(call objects_of,tests/unit)
-SIMULATION_OBJECTS = $(filter-out %/sim.o,$(call objects_of,tests/simulation))
+SIMULATION_OBJECTS = $(filter-out %/sim.o %/many.o,$(call objects_of,tests/simulation))
 HOOKS_TEST_OBJECTS = $(call objects_of,tests/hooks)
 INTERPOSE_TEST_OBJECTS = $(call objects_of,tests/interpose)
 TOOLS_TEST_OBJECTS = $(call objects_of,tests/tools)
@@ -105,7 +105,7 @@ check-build: all loopback programs gpu-programs $(CHECK_PROGRAMS) $(LOOPBACK_CHE
 
 # Sanitizers would only measure themselves. tests/tools is run without.
 ifeq ($(SAN),)
-check-build: bench-build added $(BUILD)/check/machines
+check-build: bench-build bench-machines-build added $(BUILD)/check/machines
 endif
 
 # The tests in this build folder.
@@ -283,6 +283,7 @@ help:
 	  echo 'make bench        what it costs: tables, and build/bench.json; docs/speed.md says what they mean'; \
 	  echo 'make growth       reads, messages and steps for 2 to 4,096 ranks; draws docs/growth.svg'; \
 	  echo 'make sim          SIM_PROGRAMS=1000000 random programs through the agreement, on all processors'; \
+	  echo 'make sim-machines    the agreement over SIM_MACHINES=512 machines of SIM_RANKS=8 ranks: what is sent for a claim'; \
 	  echo 'make check-programs  PROGRAMS=2000 random programs in C, C++ and Python on the loopback; PROGRAM_KIND=c, SEED=N'; \
 	  echo 'make model        the protocol as a model, searched by spin; make model-mutants: every rule broken must be found'; \
 	  echo 'make clean'; } | $(HELP)

@@ -51,11 +51,11 @@ void agent_remove_team(struct agent *agent, uint64_t key) {
   struct agent_known *team = agent_find(agent, key);
   if (team == NULL)
     return;
-  for (uint32_t slot = 0; slot < team->nslots; slot++)
-    if (team->slots[slot].where == SLOT_HERE) {
-      agent_tell_ended(agent, team, slot, team->slots[slot].fate, false, AGENT_LINKS_MAX);
-      agent_free_slot(&team->slots[slot]);
-    }
+  while (team->nhere > 0) {
+    uint32_t slot = team->here[0];
+    agent_tell_ended(agent, team, slot, team->slots[slot].fate, false, AGENT_LINKS_MAX);
+    agent_free_slot(team, slot);
+  }
   team->plane = NULL;
   agent->emptied = true;
 }
@@ -79,8 +79,7 @@ bool agent_say_ranks(struct agent *agent, uint64_t key, uint32_t nranks, const u
 static bool make_room(struct agent *agent) {
   uint32_t here = 1;
   for (uint32_t i = 0; i < agent->nteams; i++)
-    for (uint32_t slot = 0; slot < agent->teams[i]->nslots; slot++)
-      here += agent->teams[i]->slots[slot].where == SLOT_HERE;
+    here += agent->teams[i]->nhere;
   if (here <= agent->room)
     return true;
   size_t room = 2 * (size_t)here;
@@ -100,11 +99,11 @@ bool agent_introduce(struct agent *agent, uint64_t key, uint32_t number, uint64_
       !make_room(agent))
     return false;
   slot->mirror = mirror_create();
-  if (slot->mirror == NULL || !agent_keep_said(slot, said, size)) {
-    agent_free_slot(slot);
+  if (slot->mirror == NULL || !agent_keep_said(slot, said, size) ||
+      !agent_use_slot_here(team, number)) {
+    agent_free_slot(team, number);
     return false;
   }
-  slot->where = SLOT_HERE;
   slot->identity = identity;
   agent_tell_introduced(agent, ALL_LINKS, team, number);
   return true;
@@ -176,9 +175,9 @@ static bool waits_for_all(const struct agent_known *team, bool waits) {
     return false;
   if (waits && mirror_team_read(plane_shared(team->plane)).posting != 0)
     return true;
-  for (uint32_t slot = 0; slot < team->nslots; slot++) {
-    const struct plane_log *log = log_of(team->plane, slot);
-    if (team->slots[slot].where == SLOT_HERE && (log_busy_until(log) != 0 || log_awaits(log)))
+  for (uint32_t i = 0; i < team->nhere; i++) {
+    const struct plane_log *log = log_of(team->plane, team->here[i]);
+    if (log_busy_until(log) != 0 || log_awaits(log))
       return true;
   }
   return false;

@@ -28,8 +28,8 @@
 #define AGENT_MESSAGE_MAX 65536u     /* bytes of a message */
 #define AGENT_INTRODUCTION_MAX 1024u /* of what is said of a slot */
 /* What other machines may make an agent know at a time: a link that says more is cut. */
-#define AGENT_TEAMS_MAX 4096u
-#define AGENT_SLOTS_MAX 131072u /* in all of its teams */
+#define AGENT_TEAMS_MAX 16384u
+#define AGENT_SLOTS_MAX (16u * PLANE_RANKS_MAX) /* in all of its teams */
 
 struct agent;
 

@@ -4,25 +4,83 @@
 
 #include "core/agent/agent_private.h"
 
-void agent_free_slot(struct agent_slot *slot) {
+/* ---- slots ---- */
+
+static uint32_t place_here(const struct agent_known *team, uint32_t slot) {
+  uint32_t place = 0;
+  while (place < team->nhere && team->here[place] < slot)
+    place++;
+  return place;
+}
+
+bool agent_use_slot_here(struct agent_known *team, uint32_t slot) {
+  uint32_t place = place_here(team, slot);
+  uint32_t *here = realloc(team->here, (team->nhere + 1) * sizeof(*here));
+  if (here == NULL)
+    return false;
+  team->here = here;
+  memmove(here + place + 1, here + place, (team->nhere++ - place) * sizeof(*here));
+  here[place] = slot;
+  team->slots[slot].where = SLOT_HERE;
+  return true;
+}
+
+void agent_use_slot_there(struct agent_known *team, uint32_t slot, uint32_t link) {
+  team->slots[slot].where = SLOT_THERE;
+  team->slots[slot].link = link;
+  team->links |= UINT32_C(1) << link;
+  team->behind[link]++;
+}
+
+static void drop_here(struct agent_known *team, uint32_t slot) {
+  uint32_t place = place_here(team, slot);
+  memmove(team->here + place, team->here + place + 1,
+          (--team->nhere - place) * sizeof(*team->here));
+}
+
+static void drop_there(struct agent_known *team, uint32_t link) {
+  if (--team->behind[link] == 0)
+    team->links &= ~(UINT32_C(1) << link);
+}
+
+void agent_free_slot(struct agent_known *team, uint32_t number) {
+  struct agent_slot *slot = &team->slots[number];
+  if (slot->where == SLOT_HERE)
+    drop_here(team, number);
+  if (slot->where == SLOT_THERE)
+    drop_there(team, slot->link);
   mirror_destroy(slot->mirror);
   free(slot->said);
   *slot = (struct agent_slot){.where = SLOT_FREE};
 }
 
+/* ---- teams ---- */
+
 void agent_free_team(struct agent_known *team) {
   for (uint32_t slot = 0; slot < team->nslots; slot++)
-    agent_free_slot(&team->slots[slot]);
+    agent_free_slot(team, slot);
   free(team->slots);
+  free(team->here);
   free(team->slot_of);
   free(team);
 }
 
+/* Where the team of a key stands, or would. */
+static uint32_t place_of(const struct agent *agent, uint64_t key) {
+  uint32_t first = 0, end = agent->nteams;
+  while (first < end) {
+    uint32_t middle = first + (end - first) / 2;
+    if (agent->teams[middle]->key < key)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  return first;
+}
+
 struct agent_known *agent_find(const struct agent *agent, uint64_t key) {
-  for (uint32_t i = 0; i < agent->nteams; i++)
-    if (agent->teams[i]->key == key)
-      return agent->teams[i];
-  return NULL;
+  uint32_t place = place_of(agent, key);
+  return place < agent->nteams && agent->teams[place]->key == key ? agent->teams[place] : NULL;
 }
 
 struct agent_known *agent_know(struct agent *agent, uint64_t key) {
@@ -38,15 +96,14 @@ struct agent_known *agent_know(struct agent *agent, uint64_t key) {
   if (team == NULL)
     return NULL;
   team->key = key;
-  teams[agent->nteams++] = team;
+  uint32_t place = place_of(agent, key);
+  memmove(teams + place + 1, teams + place, (agent->nteams++ - place) * sizeof(*teams));
+  teams[place] = team;
   return team;
 }
 
 static bool is_empty(const struct agent_known *team) {
-  bool empty = team->plane == NULL;
-  for (uint32_t slot = 0; empty && slot < team->nslots; slot++)
-    empty = team->slots[slot].where == SLOT_FREE;
-  return empty;
+  return team->plane == NULL && team->nhere == 0 && team->links == 0;
 }
 
 void agent_forget_teams(struct agent *agent) {
@@ -64,43 +121,46 @@ void agent_forget_teams(struct agent *agent) {
   agent->emptied = false;
 }
 
+/* Of a team whose ranks are here it is known how many slots it has. */
+static bool make_room(struct agent_known *team, uint32_t slot) {
+  uint32_t room = team->plane != NULL     ? team->plane->nranks
+                  : slot < 2 * team->room ? 2 * team->room
+                                          : slot + 1;
+  struct agent_slot *slots = realloc(team->slots, room * sizeof(*slots));
+  if (slots == NULL)
+    return false;
+  memset(slots + team->room, 0, (room - team->room) * sizeof(*slots));
+  team->slots = slots;
+  team->room = room;
+  return true;
+}
+
 struct agent_slot *agent_slot(struct agent *agent, struct agent_known *team, uint32_t slot) {
   if (slot >= PLANE_RANKS_MAX || (team->plane != NULL && slot >= team->plane->nranks))
     return NULL;
+  if (slot >= team->room && !make_room(team, slot))
+    return NULL;
   if (slot >= team->nslots) {
-    uint32_t nslots = slot + 1;
-    struct agent_slot *slots = realloc(team->slots, nslots * sizeof(*slots));
-    if (slots == NULL)
-      return NULL;
-    memset(slots + team->nslots, 0, (nslots - team->nslots) * sizeof(*slots));
-    team->slots = slots;
-    agent->nslots += nslots - team->nslots;
-    team->nslots = nslots;
+    agent->nslots += slot + 1 - team->nslots;
+    team->nslots = slot + 1;
   }
   return &team->slots[slot];
 }
 
 bool agent_keep_said(struct agent_slot *slot, const void *said, size_t size) {
-  slot->said = malloc(size > 0 ? size : 1);
+  if (size == 0)
+    return true;
+  slot->said = malloc(size);
   if (slot->said == NULL)
     return false;
-  if (size > 0)
-    memcpy(slot->said, said, size);
+  memcpy(slot->said, said, size);
   slot->said_bytes = size;
   return true;
 }
 
-static void find_links(struct agent_known *team) {
-  team->links = 0;
-  for (uint32_t slot = 0; slot < team->nslots; slot++)
-    if (team->slots[slot].where == SLOT_THERE)
-      team->links |= UINT32_C(1) << team->slots[slot].link;
-}
-
 void agent_end_there(struct agent *agent, struct agent_known *team, uint32_t number,
                      struct plane_fate fate, bool lost) {
-  agent_free_slot(&team->slots[number]);
-  find_links(team);
+  agent_free_slot(team, number);
   agent->owner.ended(agent->owner.context, team->key, number, fate, lost);
   if (team->plane == NULL)
     return;

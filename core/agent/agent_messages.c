@@ -6,6 +6,8 @@
 struct reader {
   const unsigned char *at, *end;
   bool bad;
+  struct agent_frames frames;
+  uint32_t nsame;
 };
 
 static uint64_t get_number(struct reader *in, uint64_t most) {
@@ -32,13 +34,16 @@ static const unsigned char *get_bytes(struct reader *in, uint64_t size) {
   return bytes;
 }
 
+static bool is_behind(const struct agent_known *team, uint32_t link, uint32_t slot) {
+  return slot < team->nslots && team->slots[slot].where == SLOT_THERE &&
+         team->slots[slot].link == link;
+}
+
 /* The slot of an item, which is to be behind that link. */
-static struct agent_slot *get_slot(struct reader *in, struct agent_known *team, uint32_t link,
-                                   uint32_t *number) {
-  *number = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
-  in->bad |= *number >= team->nslots || team->slots[*number].where != SLOT_THERE ||
-             team->slots[*number].link != link;
-  return in->bad ? NULL : &team->slots[*number];
+static uint32_t get_slot(struct reader *in, const struct agent_known *team, uint32_t link) {
+  uint32_t slot = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
+  in->bad = in->bad || !is_behind(team, link, slot);
+  return slot;
 }
 
 /* To all but the link that it came from. */
@@ -52,23 +57,45 @@ static void hear_look(struct agent *agent, uint32_t link, struct reader *in) {
   agent->looks = looks ? agent->looks | bit : agent->looks & ~bit;
 }
 
-static void hear_frame(struct agent *agent, struct agent_known *team, uint32_t link,
-                       uint64_t now_ms, struct reader *in) {
-  uint32_t slot;
-  (void)get_slot(in, team, link, &slot);
-  uint64_t size = get_number(in, AGENT_FRAME_MAX);
-  const unsigned char *frame = get_bytes(in, size);
-  if (in->bad)
-    return;
+/* Of a slot that is behind that link. */
+static void apply_frame(struct agent *agent, struct agent_known *team, uint32_t link,
+                        uint64_t now_ms, uint32_t slot, struct reader *in,
+                        const struct agent_frame *frame) {
   if (team->plane != NULL) {
-    enum mirror_applied applied = mirror_apply(log_of(team->plane, slot), now_ms, frame, size);
+    enum mirror_applied applied =
+        mirror_apply(log_of(team->plane, slot), now_ms, frame->bytes, frame->size);
     team->heard = true;
     team->event |= applied == MIRROR_EVENT;
     in->bad |= applied == MIRROR_MALFORMED;
   }
   if (!in->bad)
-    agent_put(agent, team->links & agent_messages_others(link), team,
-              &(struct agent_head){ITEM_FRAME, 2, {slot, size}}, frame, size);
+    agent_put_frame(agent, team->links & agent_messages_others(link), team, slot, frame);
+}
+
+static void hear_frame(struct agent *agent, struct agent_known *team, uint32_t link,
+                       uint64_t now_ms, struct reader *in) {
+  uint32_t slot = get_slot(in, team, link);
+  struct agent_frame frame = {.size = get_number(in, AGENT_FRAME_MAX)};
+  frame.bytes = get_bytes(in, frame.size);
+  if (in->bad)
+    return;
+  agent_keep_frame(&in->frames, &frame);
+  apply_frame(agent, team, link, now_ms, slot, in, &frame);
+}
+
+static void hear_same(struct agent *agent, struct agent_known *team, uint32_t link, uint64_t now_ms,
+                      struct reader *in) {
+  uint32_t back = (uint32_t)get_number(in, AGENT_FRAMES_BACK - 1);
+  uint32_t first = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1);
+  uint32_t count = (uint32_t)get_number(in, PLANE_RANKS_MAX - 1) + 1;
+  in->bad |= back >= in->frames.count || count > AGENT_SAME_MAX - in->nsame;
+  in->nsame += count;
+  for (uint32_t slot = first; slot < first + count && !in->bad; slot++) {
+    in->bad |= !is_behind(team, link, slot);
+    if (!in->bad)
+      apply_frame(agent, team, link, now_ms, slot, in,
+                  &in->frames.last[(in->frames.count - 1 - back) % AGENT_FRAMES_BACK]);
+  }
 }
 
 static void hear_shared(struct agent *agent, struct agent_known *team, uint32_t link,
@@ -112,17 +139,14 @@ static void hear_introduced(struct agent *agent, struct agent_known **of, uint32
     in->bad = true;
     return;
   }
-  slot->where = SLOT_THERE;
-  slot->link = link;
-  team->links |= UINT32_C(1) << link;
+  agent_use_slot_there(team, number, link);
   agent->owner.introduced(agent->owner.context, team->key, number, said, size);
   agent_tell_introduced(agent, agent_messages_others(link), team, number);
 }
 
 static void hear_ended(struct agent *agent, struct agent_known *team, uint32_t link,
                        struct reader *in) {
-  uint32_t slot;
-  (void)get_slot(in, team, link, &slot);
+  uint32_t slot = get_slot(in, team, link);
   struct plane_fate fate = {.how = (enum plane_end)get_number(in, END_SIGNAL)};
   fate.number = (int)(uint32_t)get_number(in, UINT32_MAX);
   bool lost = get_number(in, 1) != 0;
@@ -171,6 +195,9 @@ static void hear_item(struct agent *agent, struct agent_known **team, uint32_t l
   case ITEM_FRAME:
     hear_frame(agent, *team, link, now_ms, in);
     break;
+  case ITEM_SAME:
+    hear_same(agent, *team, link, now_ms, in);
+    break;
   case ITEM_SHARED:
     hear_shared(agent, *team, link, in);
     break;
@@ -190,7 +217,8 @@ static void hear_item(struct agent *agent, struct agent_known **team, uint32_t l
 
 bool agent_receive(struct agent *agent, uint32_t link, uint64_t now_ms, const void *message,
                    size_t size) {
-  struct reader in = {message, (const unsigned char *)message + size, size == 0};
+  struct reader in = {
+      .at = message, .end = (const unsigned char *)message + size, .bad = size == 0};
   struct agent_known *team = NULL;
   agent->moved_ms = now_ms;
   in.bad = in.bad || !agent->links[link].used || *in.at++ != AGENT_VERSION;

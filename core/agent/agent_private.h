@@ -8,6 +8,8 @@
  *   LOOK       1: somebody there looks for all that is done; 0: nobody does any more
  *   TEAM       8 bytes: its key
  *   FRAME      slot, size, the frame (mirror.h)
+ *   SAME       which frame of the message, counted back from the last FRAME; the first slot, how many more follow
+ *              it: each of them says just that. What ranks do alike is told once
  *   SHARED     what the ranks of the team share (struct mirror_team)
  *   INTRODUCE  slot, size, what is said of it
  *   ENDED      slot, how, number (struct plane_fate), whether only a link was lost
@@ -21,7 +23,7 @@
 #include "core/transport/logs.h"
 #include "core/transport/mirror.h"
 
-#define AGENT_VERSION 3u
+#define AGENT_VERSION 4u
 
 /* A rank that waits so long while nothing moves looks for all that is done: it has been forgotten, or people
  * are to be told what the others do. Less than the least NCCL_JOIN_TIMEOUT, 1 s: whose fault a wait is depends on
@@ -34,12 +36,15 @@ enum agent_item {
   ITEM_LOOK = 1,
   ITEM_TEAM,
   ITEM_FRAME,
+  ITEM_SAME,
   ITEM_SHARED,
   ITEM_INTRODUCE,
   ITEM_ENDED,
   ITEM_STAND,
 };
-#define AGENT_ITEM_HEAD 64u /* of an item without its bytes */
+#define AGENT_ITEM_HEAD 64u  /* of an item without its bytes */
+#define AGENT_FRAMES_BACK 8u /* so many frames of a message may be meant by ITEM_SAME */
+#define AGENT_SAME_MAX (4u * PLANE_RANKS_MAX) /* slots that ITEM_SAME may stand for, in a message */
 #define AGENT_FRAME_MAX                                                                            \
   (AGENT_MESSAGE_MAX - AGENT_ITEM_HEAD) /* with the item that names its team */
 
@@ -68,9 +73,11 @@ struct agent_known {
   uint64_t key;
   struct plane *plane;       /* NULL: this machine has no part in it */
   uint32_t *slot_of, nranks; /* NULL: a rank is its slot */
-  uint32_t nslots;           /* of `slots` */
+  uint32_t nslots, room;     /* of `slots`: how many it has, and may have */
   struct agent_slot *slots;
-  uint32_t links;         /* bits by link: slots are there */
+  uint32_t *here, nhere;            /* those of this machine, in their order */
+  uint32_t links;                   /* bits by link: slots are there */
+  uint32_t behind[AGENT_LINKS_MAX]; /* so many of them */
   uint32_t pending;       /* bits by link: there is something of the team that has not been sent */
   uint32_t wants;         /* bits by link: who is parked there needs what has not been told */
   uint32_t asked;         /* a link, plus one: of several that are not dry; 0: none */
@@ -85,9 +92,29 @@ struct agent_known {
   struct mirror_team shared; /* as told, or heard */
 };
 
+/* The last frames of a message; none at first. */
+struct agent_frames {
+  uint32_t count; /* of all */
+  struct agent_frame {
+    const unsigned char *bytes;
+    size_t size;
+  } last[AGENT_FRAMES_BACK]; /* by number, modulo */
+};
+
+/* What ITEM_SAME says, and where. */
+struct agent_same {
+  uint32_t frame; /* its number in the message */
+  uint32_t first, count;
+  size_t at; /* 0: the last item is another one */
+};
+
 struct agent_link {
   bool used;
-  uint64_t team; /* named last in `bytes`; meaningless where there are none */
+  /* Of the message in `bytes`; meaningless where there is none. */
+  uint64_t team; /* named last */
+  struct agent_frames frames;
+  struct agent_same same;
+  uint32_t nsame; /* slots of all ITEM_SAME */
   size_t size;
   unsigned char *bytes; /* AGENT_MESSAGE_MAX, a message that has not been sent */
 };
@@ -101,12 +128,12 @@ struct agent_telling {
 struct agent {
   struct agent_owner owner;
   struct agent_link links[AGENT_LINKS_MAX];
-  uint32_t looks, told_looks; /* bits by link: somebody there looks; has heard that we do */
-  uint32_t urgent;            /* bits by link: something is to be sent at once */
-  bool waits;                 /* a rank of this machine */
-  bool looks_here;            /* ... for more than is told where a side is dry */
-  uint64_t moved_ms;          /* when a message came, or a rank was seen to move */
-  struct agent_known **teams;
+  uint32_t looks, told_looks;    /* bits by link: somebody there looks; has heard that we do */
+  uint32_t urgent;               /* bits by link: something is to be sent at once */
+  bool waits;                    /* a rank of this machine */
+  bool looks_here;               /* ... for more than is told where a side is dry */
+  uint64_t moved_ms;             /* when a message came, or a rank was seen to move */
+  struct agent_known **teams;    /* in the order of their keys */
   uint32_t nteams, nslots;       /* nslots: of all teams */
   struct agent_known unknown;    /* the team of a message that nobody has introduced a slot of */
   bool emptied;                  /* a slot has ended since agent_forget_teams */
@@ -124,7 +151,10 @@ void agent_forget_teams(struct agent *agent);
 
 /* A slot of a team, which may not have had it before; NULL: no memory, or there is no such slot. */
 struct agent_slot *agent_slot(struct agent *agent, struct agent_known *team, uint32_t slot);
-void agent_free_slot(struct agent_slot *slot);
+/* It is of this machine, or behind a link. False without memory. */
+bool agent_use_slot_here(struct agent_known *team, uint32_t slot);
+void agent_use_slot_there(struct agent_known *team, uint32_t slot, uint32_t link);
+void agent_free_slot(struct agent_known *team, uint32_t slot);
 void agent_free_team(struct agent_known *team);
 
 /* Keeps what is said of a slot. False without memory. */
@@ -142,6 +172,10 @@ void agent_end_there(struct agent *agent, struct agent_known *team, uint32_t slo
 /* Wakes the ranks of this machine for what they have not been woken for. */
 void agent_wake(struct agent_known *team);
 
+static inline void agent_keep_frame(struct agent_frames *frames, const struct agent_frame *frame) {
+  frames->last[frames->count++ % AGENT_FRAMES_BACK] = *frame;
+}
+
 /* ---- going out (agent_out.c) ---- */
 
 #define ALL_LINKS UINT32_MAX
@@ -156,6 +190,10 @@ struct agent_head {
 };
 void agent_put(struct agent *agent, uint32_t links, struct agent_known *team,
                const struct agent_head *head, const void *bytes, size_t size);
+
+/* The same of a slot's frame. */
+void agent_put_frame(struct agent *agent, uint32_t links, struct agent_known *team, uint32_t slot,
+                     const struct agent_frame *frame);
 
 /* What has been put to some links goes out. */
 void agent_flush(struct agent *agent, uint32_t links);

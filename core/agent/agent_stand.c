@@ -112,16 +112,14 @@ static bool is_parked_at(const struct agent_known *team, uint32_t slot, bool tol
 }
 
 static void read_own(struct agent_known *team, bool told) {
-  for (uint32_t slot = 0; slot < team->nslots; slot++) {
+  for (uint32_t i = 0; i < team->nhere; i++) {
     uint64_t head, claim;
-    if (team->slots[slot].where != SLOT_HERE)
-      continue;
-    read_head(team, slot, told, &head, &claim);
+    read_head(team, team->here[i], told, &head, &claim);
     join_stand(&team->own, &(struct agent_stand){.top = head, .slow = head, .dry = true});
   }
   uint64_t top = known_top(team);
-  for (uint32_t slot = 0; team->own.dry && slot < team->nslots; slot++)
-    team->own.dry = team->slots[slot].where != SLOT_HERE || is_parked_at(team, slot, told, top);
+  for (uint32_t i = 0; team->own.dry && i < team->nhere; i++)
+    team->own.dry = is_parked_at(team, team->here[i], told, top);
 }
 
 void agent_read_stand(struct agent_known *team, bool told, uint64_t now_ms) {

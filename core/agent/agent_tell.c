@@ -33,8 +33,8 @@ static void tell_shared(struct agent *agent, struct agent_known *team) {
 }
 
 static bool has_ending(const struct agent_known *team) {
-  for (uint32_t slot = 0; slot < team->nslots; slot++)
-    if (team->slots[slot].where == SLOT_HERE && team->slots[slot].ending)
+  for (uint32_t i = 0; i < team->nhere; i++)
+    if (team->slots[team->here[i]].ending)
       return true;
   return false;
 }
@@ -80,9 +80,8 @@ static void choose_logs(struct agent *agent) {
     if (team->plane == NULL)
       continue;
     tell_shared(agent, team);
-    for (uint32_t slot = 0; slot < team->nslots && agent->ntelling < agent->room; slot++)
-      if (team->slots[slot].where == SLOT_HERE)
-        agent->telling[agent->ntelling++] = (struct agent_telling){team, slot};
+    for (uint32_t place = 0; place < team->nhere && agent->ntelling < agent->room; place++)
+      agent->telling[agent->ntelling++] = (struct agent_telling){team, team->here[place]};
   }
 }
 
@@ -175,8 +174,8 @@ static bool agent_tell_mirror(struct agent *agent, const struct agent_telling *t
   size_t size;
   while ((size = mirror_write(mirror, log_told(telling), below, now_ms, agent->frame,
                               AGENT_FRAME_MAX)) != 0) {
-    agent_put(agent, telling->team->links, telling->team,
-              &(struct agent_head){ITEM_FRAME, 2, {telling->slot, size}}, agent->frame, size);
+    agent_put_frame(agent, telling->team->links, telling->team, telling->slot,
+                    &(struct agent_frame){agent->frame, size});
     told = true;
   }
   return told;
@@ -217,11 +216,14 @@ static void tell_logs(struct agent *agent, uint64_t now_ms) {
 }
 
 static void tell_endings(struct agent *agent, struct agent_known *team) {
-  for (uint32_t slot = 0; slot < team->nslots; slot++) {
-    if (team->slots[slot].where != SLOT_HERE || !team->slots[slot].ending)
+  for (uint32_t place = 0; place < team->nhere;) {
+    uint32_t slot = team->here[place];
+    if (!team->slots[slot].ending) {
+      place++;
       continue;
+    }
     agent_tell_ended(agent, team, slot, team->slots[slot].fate, false, AGENT_LINKS_MAX);
-    agent_free_slot(&team->slots[slot]);
+    agent_free_slot(team, slot);
   }
 }
 

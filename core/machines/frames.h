@@ -14,14 +14,14 @@
 #include "core/transport/attachment.h"
 
 /* Of these frames, and of the logs that they carry. */
-#define FRAMES_VERSION (2u << 8 | PLANE_VERSION)
+#define FRAMES_VERSION (3u << 8 | PLANE_VERSION)
 _Static_assert(PLANE_VERSION < 1u << 8, "FRAMES_VERSION");
 #define FRAME_BYTES_MAX                                                                            \
   (65536u + 64u) /* a longer one ends the link; AGENT_MESSAGE_MAX and a head */
 #define FRAME_NAME_BYTES 40
 #define FRAME_HOST_BYTES 48
 #define FRAME_TEXT_BYTES 200
-#define FRAME_MACHINES_MAX 4096u
+#define FRAME_MACHINES_MAX PLANE_RANKS_MAX
 
 enum frame_kind {
   FRAME_HELLO =

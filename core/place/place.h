@@ -69,7 +69,9 @@ struct place_node {
 _Static_assert(sizeof(struct place_node) == 16, "no padding: published as words");
 
 /* What a message says of a place, with its final 0: "train.py:41 in the loop of train.py:38". */
+#ifndef PLACE_TEXT_MAX /* tests/simulation/many.h */
 #define PLACE_TEXT_MAX 96u
+#endif
 
 /* In which rounds of the loops around it a call is made: place_rounds.h. 0: not known. */
 typedef uint64_t place_rounds_t;

@@ -10,7 +10,9 @@
 
 /* More than a team knows units (unit.h): a unit that is known has a place that is known, but where
  * a program comes to thousands of places. */
+#ifndef PLACE_TABLE_PLACES /* tests/simulation/many.h */
 #define PLACE_TABLE_PLACES 4096u
+#endif
 
 struct known_place {
   struct place place;

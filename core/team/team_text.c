@@ -75,7 +75,7 @@ bool team_write_text(struct team *team) {
   };
   struct text_layout at = lay_out(&header);
   uint64_t begin = text_begin(team->text_end, at.end);
-  if (begin + at.end - text_needed(team, plane_slowest(team->plane)) > TEXT_RING_BYTES)
+  if (begin + at.end - text_needed(team, plane_slowest(team->plane)) > PLANE_TEXT)
     return false;
   text_write(team->own, begin, 0, &header, sizeof(header));
   if (fits)

@@ -53,7 +53,9 @@ enum entry_part {
 /* Which words: rarely written ones. Those of a kind are times. */
 enum word_kind {
   WORD_PLAIN,
-  WORD_TIME,   /* milliseconds of the machine's clock; 0: none */
+  WORD_TIME, /* milliseconds of the machine's clock; 0: none */
+  WORD_SINCE, /* the same, for people: the age is up to a fifth less, so that ranks which have come to one
+                  point at about one time say the same of it (ITEM_SAME, core/agent/agent_private.h) */
   WORD_JOINED, /* joined_time: its low half is one */
 };
 enum word_when {

@@ -26,7 +26,7 @@ const struct mirror_word mirror_words[MIRROR_WORDS] = {
     WORD(moves, WORD_PLAIN, WORD_LATE),
     WORD(asks, WORD_PLAIN, WORD_LATE),
     WORD(leaving, WORD_PLAIN, WORD_LATE),
-    WORD(parked_ms, WORD_TIME, WORD_LATE),
+    WORD(parked_ms, WORD_SINCE, WORD_LATE),
     [WORD_ANSWERING] = WORD(answering, WORD_PLAIN, WORD_LATE),
     [WORD_UNSTEADY] = WORD(unsteady, WORD_PLAIN, WORD_LATE),
     WORD(failed_index, WORD_PLAIN, WORD_LAST),
@@ -66,6 +66,12 @@ static uint64_t time_of(uint64_t age, uint64_t now_ms) {
   return age == 0 ? 0 : time == 0 ? 1 : time;
 }
 
+/* Of an age its three highest bits. */
+static uint64_t about_age(uint64_t age) {
+  unsigned bits = age < 8 ? 3 : 64 - (unsigned)__builtin_clzll(age);
+  return age >> (bits - 3) << (bits - 3);
+}
+
 uint64_t mirror_word_send(uint32_t word, uint64_t value, uint64_t now_ms) {
   uint32_t since = (uint32_t)value, now = (uint32_t)now_ms;
   switch ((enum word_kind)mirror_words[word].kind) {
@@ -73,6 +79,8 @@ uint64_t mirror_word_send(uint32_t word, uint64_t value, uint64_t now_ms) {
     break;
   case WORD_TIME:
     return age_of(value, now_ms);
+  case WORD_SINCE:
+    return age_of(value == 0 || value > now_ms ? value : now_ms - about_age(now_ms - value), now_ms);
   case WORD_JOINED: /* what lies ahead is no age */
     return value >> 32 << 32 | (since == 0 ? 0 : now - since == UINT32_MAX ? 1 : now - since + 1);
   }
@@ -85,6 +93,7 @@ uint64_t mirror_word_receive(uint32_t word, uint64_t value, uint64_t now_ms) {
   case WORD_PLAIN:
     break;
   case WORD_TIME:
+  case WORD_SINCE:
     return time_of(value, now_ms);
   case WORD_JOINED:
     return value >> 32 << 32 | (age == 0 ? 0 : since == 0 ? 1 : since);

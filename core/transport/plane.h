@@ -22,12 +22,16 @@
 
 /* Of all that ranks read of each other: words.h, and the numbers of kinds, marks and datatypes in it. */
 #define PLANE_VERSION 40u
-#define PLANE_RING 4096u /* entries of a log; a power of two */
+#define PLANE_RANKS_MAX 16384u /* ranks of a team */
+/* Sizes of a log. tests/simulation/many.h has smaller ones: there each of many machines has all logs. */
+#ifndef PLANE_RING
+#define PLANE_RING 4096u /* entries; a power of two */
 /* A stream's launch queue holds 1024: no rank runs that far ahead. */
 #define PLANE_RUN_AHEAD 2048u
-#define PLANE_RANKS_MAX 4096u  /* ranks of a team */
-#define PLANE_OPERATIONS 2048u /* point to point operations of a log; a power of two */
-#define PLANE_PAIRS 1024u      /* pairs of a log; a power of two */
+#define PLANE_TEXT 65536u      /* bytes of texts; a power of two */
+#define PLANE_OPERATIONS 2048u /* point to point operations; a power of two */
+#define PLANE_PAIRS 1024u      /* pairs; a power of two */
+#endif
 
 enum entry_flag {
   ENTRY_REAL = 1u << 0,      /* issued for real; otherwise as a shadow */

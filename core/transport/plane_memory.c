@@ -9,7 +9,6 @@
 struct rank_plane {
   struct plane plane; /* first: a plane is cast to its rank_plane */
   struct plane_memory *memory;
-  bool dead;
   /* Of a team that is not of all (plane_memory_set_team); NULL: a rank is the slot. */
   struct plane_log **logs;
   uint32_t *slot_of;
@@ -19,9 +18,10 @@ struct plane_memory {
   struct plane_team team;
   uint64_t rings;
   uint32_t nranks;
-  struct plane_log *storage;
+  void *storage; /* of the logs, aligned there; zero, as memory of a new file is */
   struct plane_log **logs;
-  struct rank_plane *ranks;
+  struct rank_plane **ranks; /* NULL: nobody has asked for it */
+  bool *dead;
 };
 
 static void memory_ring(struct plane *plane) {
@@ -54,7 +54,7 @@ static void memory_pause(struct plane *plane) {
 static bool memory_alive(struct plane *plane, uint32_t rank) {
   const struct rank_plane *own = (const struct rank_plane *)plane;
   return rank < plane->nranks &&
-         !own->memory->ranks[own->slot_of == NULL ? rank : own->slot_of[rank]].dead;
+         !own->memory->dead[own->slot_of == NULL ? rank : own->slot_of[rank]];
 }
 
 static bool memory_stopped(const struct plane *plane, uint32_t rank) {
@@ -74,24 +74,19 @@ struct plane_memory *plane_memory_create(uint32_t nranks) {
   if (memory == NULL)
     return NULL;
   *memory = (struct plane_memory){.nranks = nranks};
-  memory->storage = aligned_alloc(64, nranks * sizeof(struct plane_log));
+  memory->storage = calloc(1, nranks * sizeof(struct plane_log) + _Alignof(struct plane_log));
   memory->logs = calloc(nranks, sizeof(struct plane_log *));
-  memory->ranks = calloc(nranks, sizeof(struct rank_plane));
-  if (memory->storage == NULL || memory->logs == NULL || memory->ranks == NULL) {
+  memory->ranks = calloc(nranks, sizeof(struct rank_plane *));
+  memory->dead = calloc(nranks, sizeof(*memory->dead));
+  if (memory->storage == NULL || memory->logs == NULL || memory->ranks == NULL ||
+      memory->dead == NULL) {
     plane_memory_destroy(memory);
     return NULL;
   }
-  for (uint32_t rank = 0; rank < nranks; rank++) {
-    struct plane_log *log = memory->logs[rank] = &memory->storage[rank];
-    /* Entries and texts are read only where a head or a claim says that they are written. */
-    memset(log, 0, offsetof(struct plane_log, entries));
-    memory->ranks[rank] = (struct rank_plane){
-        .plane = {rank, nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
-                  memory_wait, memory_nap, memory_pause, memory_alive, memory_stopped, memory_fate,
-                  NULL},
-        .memory = memory,
-    };
-  }
+  uintptr_t at = (uintptr_t)memory->storage + _Alignof(struct plane_log) - 1;
+  struct plane_log *first = (struct plane_log *)(at - at % _Alignof(struct plane_log));
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    memory->logs[rank] = &first[rank];
   return memory;
 }
 
@@ -99,22 +94,44 @@ void plane_memory_destroy(struct plane_memory *memory) {
   if (memory == NULL)
     return;
   for (uint32_t slot = 0; memory->ranks != NULL && slot < memory->nranks; slot++) {
-    free(memory->ranks[slot].logs);
-    free(memory->ranks[slot].slot_of);
+    if (memory->ranks[slot] == NULL)
+      continue;
+    free(memory->ranks[slot]->logs);
+    free(memory->ranks[slot]->slot_of);
+    free(memory->ranks[slot]);
   }
   free(memory->storage);
   free(memory->logs);
   free(memory->ranks);
+  free(memory->dead);
   free(memory);
 }
 
+static struct rank_plane *rank_plane_of(struct plane_memory *memory, uint32_t slot) {
+  struct rank_plane *own = memory->ranks[slot];
+  if (own != NULL)
+    return own;
+  own = memory->ranks[slot] = calloc(1, sizeof(*own));
+  if (own != NULL)
+    *own = (struct rank_plane){
+        .plane = {slot, memory->nranks, &memory->team, memory->logs, 0, memory_ring, memory_spin,
+                  memory_wait, memory_nap, memory_pause, memory_alive, memory_stopped, memory_fate,
+                  NULL},
+        .memory = memory,
+    };
+  return own;
+}
+
 struct plane *plane_memory_rank(struct plane_memory *memory, uint32_t rank) {
-  return &memory->ranks[rank].plane;
+  struct rank_plane *own = rank_plane_of(memory, rank);
+  return own == NULL ? NULL : &own->plane;
 }
 
 bool plane_memory_set_team(struct plane_memory *memory, uint32_t rank, uint32_t nranks,
                            const uint32_t *slot_of) {
-  struct rank_plane *own = &memory->ranks[slot_of[rank]];
+  struct rank_plane *own = rank_plane_of(memory, slot_of[rank]);
+  if (own == NULL)
+    return false;
   own->logs = calloc(nranks, sizeof(struct plane_log *));
   own->slot_of = calloc(nranks, sizeof(*slot_of));
   if (own->logs == NULL || own->slot_of == NULL)
@@ -130,7 +147,7 @@ bool plane_memory_set_team(struct plane_memory *memory, uint32_t rank, uint32_t 
 }
 
 void plane_memory_kill(struct plane_memory *memory, uint32_t slot) {
-  memory->ranks[slot].dead = true;
+  memory->dead[slot] = true;
 }
 
 uint64_t plane_memory_rings(const struct plane_memory *memory) {

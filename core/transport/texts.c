@@ -9,7 +9,6 @@
 #define POSITION_BITS (32 - ENTRY_FLAG_BITS) /* of a text, in an entry; 0: it names none */
 #define POSITIONS (UINT32_C(1) << POSITION_BITS)
 
-_Static_assert(TEXT_RING_BYTES == PLANE_TEXT, "the ring of a log");
 _Static_assert(TEXT_WORDS < POSITIONS, "positions tell all texts of the ring apart");
 
 uint64_t text_begin(uint64_t end, uint64_t bytes) {

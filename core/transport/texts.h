@@ -13,9 +13,6 @@
 
 #include "core/transport/plane.h"
 
-/* Room for the texts that may still be read. */
-#define TEXT_RING_BYTES 65536u
-
 /* Where a text of so many bytes begins, if all before `end` have been written; and the position
  * that names it, which is not 0. */
 uint64_t text_begin(uint64_t end, uint64_t bytes);

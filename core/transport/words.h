@@ -25,7 +25,6 @@
 /* States that are RANK_FAILED, too: others say so of it (log_fail); it has because another had. */
 #define LOG_DIED (RANK_FAILED + 1u)
 #define LOG_FOLLOWED (RANK_FAILED + 2u)
-#define PLANE_TEXT 65536u /* bytes of a log's texts; a power of two */
 
 /* One index passed: struct log_entry. 24 bytes; fields are atomic only so that a reader may look
  * while the ring is reused. */

@@ -22,7 +22,7 @@ struct stream {
 struct device {
   const struct program *program;
   struct stream *streams; /* of each rank: for real units by axis, then for shadows by axis */
-  uint8_t *arrived[PROGRAM_TEAMS_MAX]; /* ring by index: ranks that have it at the head */
+  uint16_t *arrived[PROGRAM_TEAMS_MAX]; /* ring by index: ranks that have it at the head */
   uint8_t
       *stream_of[PROGRAM_TEAMS_MAX]; /* ring by index, then by rank of the team: is it a shadow */
 };
@@ -52,7 +52,7 @@ struct device *device_create(const struct program *program) {
   if (device->streams == NULL)
     abort();
   for (uint32_t team = 0; team < program->nteams; team++) {
-    device->arrived[team] = calloc(TEAM_RING, 1);
+    device->arrived[team] = calloc(TEAM_RING, sizeof(uint16_t));
     device->stream_of[team] = malloc((size_t)TEAM_RING * program->nranks);
     if (device->arrived[team] == NULL || device->stream_of[team] == NULL)
       abort();
@@ -75,22 +75,22 @@ static void complete(struct device *device, const struct queued *unit) {
   const struct program_team *team = &device->program->teams[unit->team];
   const uint8_t *real =
       &device->stream_of[unit->team][unit->index % TEAM_RING * device->program->nranks];
-  struct stream *advanced[PROGRAM_RANKS_MAX];
   for (uint32_t i = 0; i < team->nranks; i++) {
-    advanced[i] = find_stream(device, team->ranks[i], unit->team, real[team->ranks[i]]);
-    advanced[i]->first = (advanced[i]->first + 1) % STREAM_RING;
-    advanced[i]->count--;
+    struct stream *stream = find_stream(device, team->ranks[i], unit->team, real[team->ranks[i]]);
+    stream->first = (stream->first + 1) % STREAM_RING;
+    stream->count--;
   }
-  for (uint32_t i = 0; i < team->nranks; i++)
-    if (advanced[i]->count > 0) {
-      struct queued next = advanced[i]->units[advanced[i]->first];
+  for (uint32_t i = 0; i < team->nranks; i++) {
+    struct stream *stream = find_stream(device, team->ranks[i], unit->team, real[team->ranks[i]]);
+    struct queued next = stream->units[stream->first];
+    if (stream->count > 0)
       arrive(device, &next);
-    }
+  }
 }
 
 /* The unit has come to the head of a stream. */
 static void arrive(struct device *device, const struct queued *unit) {
-  uint8_t *arrived = &device->arrived[unit->team][unit->index % TEAM_RING];
+  uint16_t *arrived = &device->arrived[unit->team][unit->index % TEAM_RING];
   if (++*arrived < device->program->teams[unit->team].nranks)
     return;
   *arrived = 0;

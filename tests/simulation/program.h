@@ -12,8 +12,10 @@
 #include "tests/simulation/rows.h"
 #include "tests/simulation/tree.h"
 
+#ifndef PROGRAM_RANKS_MAX     /* many.h */
 #define PROGRAM_RANKS_MAX 512 /* random ones have up to 64 */
 #define PROGRAM_TEAMS_MAX 40
+#endif
 #define PROGRAM_EPOCHS_MAX 12
 
 enum program_kind {

@@ -15,8 +15,27 @@ SIM_TABLE ?=
 sim: $(BUILD)/check/sim
 	$(Q)$(BUILD)/check/sim --programs $(SIM_PROGRAMS) --first $(SIM_FIRST) --jobs $(SIM_JOBS) $(SIM_TABLE:%=--table %)
 
-SIM_TESTS = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/simulation/test_*.c))
+SIM_TESTS = $(BUILD)/tests/simulation/many.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/simulation/test_*.c))
 $(BUILD)/check/sim: $(filter-out $(SIM_TESTS),$(call objects_of,tests/simulation)) $(CORE_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^)
+
+# The agreement over many machines (many.c): core/ once more, with small logs.
+#   make sim-machines [SIM_MACHINES=512] [SIM_RANKS=8]     so many machines of so many ranks, and fewer; 6 GB of memory
+SIM_MACHINES ?= 512
+SIM_RANKS ?= 8
+.PHONY: sim-machines
+sim-machines: $(BUILD)/check/sim-machines
+	$(Q)$< $(SIM_MACHINES) $(SIM_RANKS)
+
+$(BUILD)/many/%.o: %.c tests/simulation/many.h
+	@mkdir -p $(@D)
+	$(call say,CC,'$< (small logs)')
+	$(Q)$(CC) $(ALL_CFLAGS) -include tests/simulation/many.h -c -o $@ $<
+
+$(BUILD)/check/sim-machines: $(addprefix $(BUILD)/many/tests/simulation/,$(addsuffix .o,many alike device machines \
+		meetings messages program plan ranks shapes simulate tree tree_places tree_run rows)) $(CORE_SOURCES:%.c=$(BUILD)/many/%.o)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "tests/simulation/alike.h"
 #include "tests/simulation/run.h"
 #include "tests/simulation/test_program.h"
 
@@ -88,41 +89,14 @@ Test(machines, ranks_stop_alike) {
 #define RANKS_EACH 8u
 #define MACHINES_MOST 32u
 
-/* Machines of eight ranks, links without delay, a tree of up to 16 children. */
-static struct simulation run_even(uint32_t nmachines) {
-  struct layout layout = {.nmachines = nmachines, .fanout = 16, .slowness = 1, .steps_a_turn = 16};
-  for (uint32_t rank = 0; rank < program.nranks; rank++)
-    layout.machine_of[rank] = (uint16_t)(rank * nmachines / program.nranks);
-  struct simulation result = simulate_on(&program, &layout, 1, false);
-  cr_assert_not(result.mismatch || result.deadlock || result.wrong_order);
-  cr_assert_eq(result.traffic.stills, 0);
+static struct simulation right(struct simulation result) {
+  const char *wrong = alike_wrong(&result);
+  cr_assert_null(wrong, "%s", wrong);
   return result;
 }
 
-/* less: of the last rank, or of the whole last machine. */
-static void begin(uint32_t nmachines, uint16_t batches, uint16_t less, bool machine) {
-  uint32_t nranks = nmachines * RANKS_EACH;
-  program = (struct program){.nranks = nranks, .nteams = 1, .epochs = 1, .run_ahead = 32};
-  program.teams[0].nranks = nranks;
-  program.has_axis[AXIS_WORLD] = true;
-  for (uint32_t rank = 0; rank < nranks; rank++) {
-    bool last = rank >= nranks - (machine ? RANKS_EACH : 1);
-    program.teams[0].ranks[rank] = (uint16_t)rank;
-    program.data.training[0][rank] = last ? less : batches;
-    program.speed[rank] = 1 + rank % 3;
-  }
-  tree_begin(&builder, &program.tree);
-}
-
-/* Each rank has so many batches of three units; the last one, or those of the last machine, may have
- * fewer. */
 static struct simulation train(uint32_t nmachines, uint16_t batches, uint16_t less, bool machine) {
-  begin(nmachines, batches, less, machine);
-  open_block(NODE_LOOP, ROUNDS_TRAINING, 0);
-  for (uint8_t point = 1; point <= 3; point++)
-    unit(point);
-  tree_places(&program.tree, SIGHT_VISIBLE, program.places);
-  return run_even(nmachines);
+  return right(alike_train((struct alike){nmachines, RANKS_EACH}, batches, less, machine));
 }
 
 /* How many more messages a unit. */
@@ -169,18 +143,16 @@ Test(machines, what_a_unit_costs_while_a_whole_machine_has_joined) {
   }
 }
 
-/* A program without a loop: each of its units is claimed by all. */
+/* A program without a loop: each of its units is claimed by all. What ranks say alike is told once, and of each
+ * machine that it does. */
 Test(machines, a_claim_costs_two_messages_a_machine) {
   for (uint32_t nmachines = 2; nmachines <= MACHINES_MOST; nmachines *= nmachines < 8 ? 2 : 4) {
-    struct traffic traffic[2];
-    for (uint8_t more = 0; more < 2; more++) {
-      begin(nmachines, 1, 1, false);
-      for (uint8_t point = 1; point <= 10 + 20 * more; point++)
-        unit(point);
-      tree_places(&program.tree, SIGHT_VISIBLE, program.places);
-      traffic[more] = run_even(nmachines).traffic;
-    }
-    double sent = log_traffic("a claim of all", nmachines, 20, &traffic[1], &traffic[0]);
+    struct alike alike = {nmachines, RANKS_EACH};
+    struct traffic few = right(alike_claim(alike, 10)).traffic,
+                   more = right(alike_claim(alike, 30)).traffic;
+    double sent = log_traffic("a claim of all", nmachines, 20, &more, &few);
     cr_expect_leq(sent, 2.0 * nmachines);
+    double bytes = (double)(more.bytes - few.bytes) / 20;
+    cr_expect_leq(bytes / sent, 160 + 4 * nmachines);
   }
 }

@@ -153,6 +153,22 @@ Test(mirror, a_new_log_has_nothing_to_tell) {
   cr_expect(mirror_is_written(mirror));
 }
 
+/* To a fifth, for people. */
+Test(mirror, how_long_a_rank_has_waited_is_told_about) {
+  for (uint64_t age = 0; age < 3000; age += age < 100 ? 1 : 97) {
+    log_here->parked_ms = NOW_HERE - age;
+    carry(UINT64_MAX, 4096);
+    uint64_t told = NOW_THERE - log_there->parked_ms;
+    cr_expect(told <= age && 5 * told >= 4 * age, "%lu instead of %lu", told, age);
+  }
+  log_here->parked_ms = NOW_HERE - 1279;
+  carry(UINT64_MAX, 4096);
+  cr_expect_eq(NOW_THERE - log_there->parked_ms, 1024, "as of all that have waited since 1,024 ms");
+  log_here->parked_ms = 0;
+  carry(UINT64_MAX, 4096);
+  cr_expect_eq(log_there->parked_ms, 0, "it does not wait");
+}
+
 /* Every word of the log but those of rings, and what lies between its parts. */
 Test(mirror, every_word_arrives) {
   uint32_t *here = (uint32_t *)(void *)log_here, *there = (uint32_t *)(void *)log_there;

@@ -43,19 +43,20 @@ static bool creates_team(void) {
 
 Test(no_memory, a_team) {
   memory = plane_memory_create(2);
+  cr_assert_not_null(plane_memory_rank(memory, 0));
   cr_expect_geq(allocations_of(creates_team), 7);
   plane_memory_destroy(memory);
 }
 
 static bool creates_plane(void) {
   struct plane_memory *plane = plane_memory_create(2);
-  bool created = plane != NULL;
+  bool created = plane != NULL && plane_memory_rank(plane, 1) != NULL;
   plane_memory_destroy(plane);
   return created;
 }
 
 Test(no_memory, a_plane_in_memory) {
-  cr_expect_eq(allocations_of(creates_plane), 4);
+  cr_expect_eq(allocations_of(creates_plane), 6);
 }
 
 static bool creates_learner(void) {

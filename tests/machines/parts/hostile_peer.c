@@ -355,11 +355,11 @@ static void flood(const struct peer *peer) {
     for (int team = 0; team < TEAMS; team++)
       at = put_team(at, key++ << 20);
     if (message % 2) { /* each with the largest slot that there is */
-      struct board_communicator of = {.slots = 4096, .ranks = 4096};
+      struct board_communicator of = {.slots = PLANE_RANKS_MAX, .ranks = PLANE_RANKS_MAX};
       at = bytes + 1;
       for (int team = 0; team < 60; team++) {
         snprintf(of.name, sizeof of.name, "%016llx%016d", (unsigned long long)(key << 20), 0);
-        at = put_slot(put_team(at, key++ << 20), &of, 4095);
+        at = put_slot(put_team(at, key++ << 20), &of, PLANE_RANKS_MAX - 1);
       }
     }
     send_frame(peer, frame_head(FRAME_TOLD, peer->machine), bytes, (size_t)(at - bytes));

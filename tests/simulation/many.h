@@ -1,0 +1,21 @@
+/* Sizes for many.c, included before all else: each of a thousand machines has the logs of all ranks.
+ */
+#ifndef NCCL_JOIN_TESTS_SIMULATION_MANY_H
+#define NCCL_JOIN_TESTS_SIMULATION_MANY_H
+
+/* core/transport/plane.h */
+#define PLANE_RING 8u
+#define PLANE_RUN_AHEAD 4u
+#define PLANE_TEXT 512u
+#define PLANE_OPERATIONS 1u
+#define PLANE_PAIRS 1u
+
+/* core/place */
+#define PLACE_TEXT_MAX 24u
+#define PLACE_TABLE_PLACES 64u
+
+/* tests/simulation/program.h */
+#define PROGRAM_RANKS_MAX 10240
+#define PROGRAM_TEAMS_MAX 1
+
+#endif
