@@ -208,10 +208,84 @@ void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]) {
     team->places.said[level] = log_begun(team->own, level > 0);
 }
 
+/* ---- between machines ---- */
+
+/* There a rank hears of what another says only where somebody waits (core/agent). */
+static bool spans_machines(const struct team *team) {
+  const struct plane *plane = team->plane;
+  bool spans = false;
+  for (uint32_t rank = 0; plane->machine != NULL && !spans && rank < plane->nranks; rank++)
+    spans = plane->machine(plane, rank) != NULL;
+  return spans;
+}
+
+/* To claim a collective there takes some hundred microseconds: in a loop of single ones that would be most of it. */
+#define LONG_ROUND 2u
+
+/* Whether the last round has been a long one, as far as it is known. */
+static bool was_long(const struct team *team, uint32_t level) {
+  uint64_t said = team->places.said[level];
+  return said == 0 || said == BEGUN_UNKNOWN || team->head - begun_index(team, said) >= LONG_ROUND;
+}
+
+/* Something that is no mark, from one index up to another. */
+static bool has_issued(const struct team *team, const struct plane_log *log, uint64_t from,
+                       uint64_t end) {
+  struct unit unit;
+  bool issued = false;
+  for (uint64_t at = from; at < end && !issued; at++)
+    issued =
+        log_is_real(log, at) &&
+        unit_table_get(team->table, unit_table_find_hash(team->table, log_hash(log, at)), &unit) &&
+        unit_mark(unit) == MARK_NONE;
+  return issued;
+}
+
+/* Whether of two ranks that are in the same round one was still in an earlier one where the other began it. */
+static bool has_mixed_with(const struct team *team, uint32_t rank, uint32_t level,
+                           struct team_guess *guess) {
+  const struct plane_log *log = log_of(team->plane, rank);
+  uint64_t own = log_begun(team->own, level > 0), begun = log_begun(log, level > 0);
+  if (own == 0 || own == BEGUN_UNKNOWN || own >> INDEX_BITS != begun >> INDEX_BITS)
+    return false;
+  struct place_numbers numbers = place_numbers_of(begun_round(own));
+  guess->level = level;
+  guess->other = rank;
+  guess->round = guess->other_round = numbers.number;
+  guess->are_left = numbers.number > PLACE_EPOCHS_MAX / 2;
+  guess->begun = begun_index(team, own);
+  uint64_t at = begun_index(team, begun), first = at < guess->begun ? at : guess->begun;
+  guess->other_begun = at + 1;
+  return team->head - first <= PLANE_RUN_AHEAD &&
+         has_issued(team, at < guess->begun ? team->own : log, first, at + guess->begun - first);
+}
+
+bool team_look_back(struct team *team) {
+  struct team_guess guess = {.kind = GUESS_MIXED, .rank = team->plane->rank};
+  bool mixed = false;
+  if (team->telling.guessed || team->owner.may_mix || plane_is_mixed(team->shared) ||
+      log_begun(team->own, false) == 0 || !spans_machines(team))
+    return false;
+  for (uint32_t level = 0; level < PLACE_LEVELS && !mixed; level++)
+    for (uint32_t rank = 0; rank < team->plane->nranks && !mixed; rank++)
+      mixed = rank != team->plane->rank && has_mixed_with(team, rank, level, &guess);
+  struct unit unit;
+  uint64_t hash = mixed ? log_hash(team->own, guess.begun) : 0;
+  if (!mixed || !unit_table_get(team->table, unit_table_find_hash(team->table, hash), &unit) ||
+      plane_say_mixed(team->shared))
+    return false;
+  guess.member = unit.members[0];
+  team->telling.guessed = true;
+  team->telling.guess = guess;
+  return true;
+}
+
 void team_begin_round(struct team *team, struct team_levels levels,
                       const uint64_t says[PLACE_LEVELS], bool quietly) {
   team_say_round(team, says);
   bool told = plane_is_mixed(team->shared) || team->owner.may_mix;
+  if (quietly && was_long(team, levels.first) && spans_machines(team))
+    quietly = false;
   team->places.begins =
       told || (quietly && !is_beside_another(team, levels)) ? 0 : levels.first + 1;
   team->places.begins_end = levels.end;

@@ -208,6 +208,10 @@ bool team_has_alias(struct team *team, uint64_t hash);
  * told once. */
 bool team_round_begun(struct team *team);
 
+/* Where all ranks claim one unit, or leave, on several machines: says so if rounds have mixed since a rank began its last one,
+ * which could not be seen then. True: they have; told once. */
+bool team_look_back(struct team *team);
+
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
 void team_note_use(struct team *team, struct unit unit, uint64_t hash);
 

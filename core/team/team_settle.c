@@ -401,6 +401,10 @@ enum team_verdict team_settle(struct team *team, struct unit *unit) {
     return team_settle_stop(team, winner->hash);
   uint32_t epoch = note_epochs(team, at);
   bool guess = note_guess(team, at); /* before the winner's unit is read, to the same place */
+  if (all && team_look_back(team) && (team->claim.flags & CLAIM_SURE) && winner->hash != 0) {
+    team_fail(team, FAILURE_UNSURE, winner->rank, team->head);
+    return TEAM_FAILED;
+  }
   if (guess && (team->settling.sum->any & CLAIM_SURE))
     return team_settle_stop(team, winner->hash);
   struct text text;

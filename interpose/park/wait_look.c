@@ -73,6 +73,7 @@ static void wait_handle(struct wait *wait, struct request *request, enum team_ve
     wait_settle(request, ncclSuccess);
     return;
   case TEAM_LEFT:
+    report_guess(end, request->unit);
     overlap_issued(end->overlap, end->team, request->unit);
     report_event(end, TRACE_DONE, team_index(end->team), request->unit, -1);
     end->shadows = 0;

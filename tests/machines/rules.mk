@@ -71,5 +71,5 @@ NCCL_OVER_MACHINES = $(if $(NCCL_SMALL_THERE),--with LD_LIBRARY_PATH= JOIN_TEST_
 
 # What of it `make check` runs: about 20 s of processor time. Where no machines can be made, or there is no agent, the
 # tests say so and are skipped.
-MACHINES_SMALL_RUN = 'TEST_FILTER=@(@(machines|machines_faults|machines_links)/*|machines_tree/uneven_sums_go_through_a_tree_of_depth_three)' -- $(BUILD)/check/machines \
-                     --with $(JOIN_OVER_MACHINES) 'TEST_FILTER=@(exchange|graphs|groups)/*' -- $(BUILD)/check/join
+MACHINES_SMALL_RUN = 'TEST_FILTER=@(@(bench|machines|machines_faults|machines_links)/*|machines_tree/uneven_sums_go_through_a_tree_of_depth_three)' -- $(BUILD)/check/machines \
+                     --with $(JOIN_OVER_MACHINES) 'TEST_FILTER=@(@(exchange|graphs|groups)/*|epochs/that_mix*)' -- $(BUILD)/check/join
