@@ -290,6 +290,11 @@ void segment_say_end(int status) {
   pthread_mutex_unlock(&registry_lock);
 }
 
+static bool enter_to_leave(struct segment_map *map) {
+  char ignored[ATTACHMENT_REASON_SIZE];
+  return segment_gate_enter(map, segment_now() + SEGMENT_LEAVE_MS * INT64_C(1000000), ignored);
+}
+
 void segment_detach(struct segment *segment) {
   if (segment == NULL)
     return;
@@ -301,7 +306,7 @@ void segment_detach(struct segment *segment) {
     if (map->handles > 0)
       segment_unlock_slot(map, segment->slot);
     else
-      map_leave(map, !map->unlinked && segment_gate_try(map));
+      map_leave(map, !map->unlinked && enter_to_leave(map));
   }
   pthread_mutex_unlock(&registry_lock);
   plane_shm_destroy(segment->plane);

@@ -34,6 +34,9 @@
  * milliseconds at most, unless they are stopped, as in a debugger. */
 #define SEGMENT_ATTACH_SECONDS 30
 #define SEGMENT_UNLINK_SECONDS 1
+/* How long one that leaves waits for the gate, in ms: who leaves there sees that this one has not yet left,
+ * and the name would stay. */
+#define SEGMENT_LEAVE_MS 200
 
 /* Written with the gate before the first slot is taken. Where these fields are is the same in every
  * version. */
@@ -134,6 +137,8 @@ bool segment_map_disagree(const struct segment_map *map, uint32_t slot);
 
 /* With the gate: memory for a slot's log. */
 bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason);
+/* The same for those of all slots. */
+bool segment_allocate_logs(struct segment_map *map, char *reason);
 
 /* Takes the gate before the deadline, or at once. */
 bool segment_gate_enter(struct segment_map *map, int64_t deadline, char *reason);

@@ -250,6 +250,11 @@ bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason) 
                           reason);
 }
 
+bool segment_allocate_logs(struct segment_map *map, char *reason) {
+  size_t first = segment_log_offset(map->slots, 0);
+  return segment_allocate(map, first, map->bytes - first, reason);
+}
+
 bool segment_map_create(struct segment_map *map, char *reason) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < map->bytes) {

@@ -41,7 +41,7 @@ struct segment_remote *segment_remote_open(const char *name, uint32_t slots, cha
     segment_explain(reason, "the ranks of segment %s have gone", name);
     segment_remove_name(map); /* perhaps it has just been made */
   } else {
-    joined = segment_map_join(map, reason);
+    joined = segment_map_join(map, reason) && segment_allocate_logs(map, reason);
   }
   segment_gate_leave(map);
   if (!joined) {
@@ -85,10 +85,6 @@ bool segment_remote_take(struct segment_remote *remote, uint32_t slot, const cha
   }
   if (!segment_lock_slot(map, slot)) {
     segment_explain(reason, "slot %u of %s is locked", slot, map->path);
-    return false;
-  }
-  if (!segment_allocate_log(map, slot, reason)) {
-    segment_unlock_slot(map, slot);
     return false;
   }
   struct segment_slot *taken = segment_slot(map, slot);
