@@ -67,7 +67,8 @@ static bool leave_program(void) {
 
 static int serve(struct board *board) {
   char host[64] = "", reason[FRAME_TEXT_BYTES];
-  struct bell bell = {.word = &board->words->bell};
+  static struct bell bell; /* until the end: its thread reads it */
+  bell.word = &board->words->bell;
   descriptors_allow(0);
   (void)gethostname(host, sizeof(host) - 1);
   struct meeting *meeting = meeting_begin(board, host, reason);
