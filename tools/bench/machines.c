@@ -80,28 +80,28 @@ static void run_claims(struct member *me) {
 
 /* ---- epochs ---- */
 
-enum { LONG_EPOCH = 20, SHORT_EPOCH = 12, AHEAD = 14 };
+enum { LONG_EPOCH = 20, SHORT_EPOCH = 12, SOON_US = 3000 /* in which a rank is parked */ };
 
-/* The sample of rank 1: from leaving the loop to the first shadow. Of rank 0: from the end of its
- * epoch until both are in NCCL with what comes next. */
+/* Rank 1 has fewer batches. Its sample: from leaving the loop, where rank 0 waits to be told who goes on, to the
+ * first shadow. That of rank 0: from the end of its epoch until both are in NCCL with what comes next. */
 static void run_epochs(struct member *me) {
   struct area *area = me->area;
   for (int epoch = 0; epoch < (row_is_quick() ? 3 : 100); epoch++) {
-    area_meet(area);
-    int iterations = me->rank == 0 ? AHEAD : SHORT_EPOCH;
-    for (int i = 0; i < iterations; i++, me->issued += LOOP_UNITS)
+    int iterations = me->rank == 0 ? LONG_EPOCH : SHORT_EPOCH;
+    for (int i = 0; i < iterations; i++, me->issued += LOOP_UNITS) {
+      if (i == SHORT_EPOCH)
+        area_meet(area);
       loop_iteration(me->comm);
-    area_meet(area);
-    uint64_t first_shadow = me->issued;
-    for (int i = iterations; me->rank == 0 && i < LONG_EPOCH; i++, me->issued += LOOP_UNITS)
-      loop_iteration(me->comm);
-    if (me->rank == 0) {
-      area_wait_entered(area, 1, me->issued);
-      area_sleep_us(3000);
     }
+    uint64_t first_shadow = me->issued;
+    if (me->rank == 0)
+      area_wait_entered(area, 1, me->issued);
+    else
+      area_meet(area);
+    area_sleep_us(SOON_US);
     uint64_t called = area_now();
     loop_other(me->comm, 1);
-    me->issued = first_shadow + (uint64_t)(LONG_EPOCH - iterations) * LOOP_UNITS + 1;
+    me->issued += (uint64_t)(LONG_EPOCH - iterations) * LOOP_UNITS + 1;
     area_meet(area);
     double both = later(stamp(area, 0, me->issued - 1), stamp(area, 1, me->issued - 1));
     double sample = me->rank == 0 ? both : stamp(area, 1, first_shadow);
@@ -170,6 +170,8 @@ static uint64_t processor_ns(long process) {
   return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
+enum { SECOND = 900 }; /* iterations with a pause of 1 ms each */
+
 /* Samples of rank 0: percent of a processor; of rank 1: KiB of memory of its own. */
 static void run_quiet(struct member *me) {
   long agent = process_named("nccl-join-agent");
@@ -179,8 +181,8 @@ static void run_quiet(struct member *me) {
   }
   for (int sample = 0; sample < (row_is_quick() ? 1 : 10); sample++) {
     uint64_t used = processor_ns(agent);
-    uint64_t begun = area_now(), second = 1000000000;
-    while (area_now() < begun + second) {
+    uint64_t begun = area_now();
+    for (int i = 0; i < SECOND; i++) {
       loop_iteration(me->comm);
       area_sleep_us(1000);
     }
