@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import c_source
 import python_source
@@ -20,20 +21,21 @@ CLANG_FLAGS = (("clang", "-O0"), ("clang", "-O2"), ("clang", "-O3"))
 
 
 class Place:
-    """Where things are, and how programs run. limit_s: without a call for longer, a program hangs. timeout_s: nccl-join's."""
+    """Where things are, and how programs run. limit_s: without a call for longer, a program hangs. timeout_s: nccl-join's.
+    machines: over how many the ranks are spread."""
 
-    def __init__(self, build, folder, limit_s=25, join=True, tamper=None, timeout_s=20):
-        self.build, self.folder = os.path.abspath(build), folder
+    def __init__(self, build, folder, limit_s=25, join=True, tamper=None, timeout_s=20, machines=1):
+        self.build, self.folder, self.machines = os.path.abspath(build), folder, machines
         self.limit_s, self.join, self.tamper, self.timeout_s = limit_s, join, tamper, timeout_s
         self.includes = [word for name in ("NCCL_INCLUDE", "CUDA_INCLUDE") if os.environ.get(name)
                          for word in ("-isystem", os.environ[name])]
 
     def without_join(self):
-        return Place(self.build, self.folder, self.limit_s, False, self.tamper, self.timeout_s)
+        return Place(self.build, self.folder, self.limit_s, False, self.tamper, self.timeout_s, self.machines)
 
     def impatient(self):
         """For programs that are known to wait: nccl-join's timeout is short, and so is what comes after it."""
-        return Place(self.build, self.folder, 6, self.join, self.tamper, 4)
+        return Place(self.build, self.folder, 6, self.join, self.tamper, 4, self.machines)
 
     def environment(self):
         made = dict(os.environ, NCCL_JOIN_SKEW_WARN="0", NCCL_JOIN_REPORT="off", NCCL_JOIN_TIMEOUT=str(self.timeout_s), LOOPBACK_HANG_S="0")
@@ -42,6 +44,8 @@ class Place:
         made["LD_LIBRARY_PATH"] = os.path.join(self.build, "loopback")
         made["GENERATED_RANK"] = os.path.join(self.build, "generated", "librank.so")
         made["PYTHONPATH"] = HERE
+        if self.machines > 1:
+            made.update(GENERATED_MACHINES=str(self.machines), LOOPBACK_FOLDER=self.folder)
         made.pop("LD_PRELOAD", None)
         if self.join:
             made["LD_PRELOAD"] = os.path.join(self.build, "lib", "libnccl-join.so")
@@ -103,7 +107,8 @@ class Batch:
         command += [results, str(place.limit_s)] + [str(number) for number in numbers or ()]
         if os.path.exists(results):
             os.remove(results)
-        ended = subprocess.run(command, env=place.environment(), capture_output=True, text=True)
+        with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="generated-") as shared:
+            ended = subprocess.run(command, env=dict(place.environment(), GENERATED_SHARED=shared), capture_output=True, text=True)
         if ended.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: status {ended.returncode}\n{ended.stderr}")
         made = {result.program: result for result in verdict.read_results(results)}

@@ -2,13 +2,16 @@
 #include "tests/generated/job.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,6 +83,20 @@ static void sleep_us(long us) {
   nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
+/* GENERATED_MACHINES, if it is set, is how many; ranks of other machines have another folder in GENERATED_SHARED for
+ * their /dev/shm. */
+static void enter_machine(int number, int nranks) {
+  const char *machines = getenv("GENERATED_MACHINES"), *shared = getenv("GENERATED_SHARED");
+  char path[512];
+  if (machines == NULL || shared == NULL)
+    return;
+  snprintf(path, sizeof path, "%s/%d", shared, number * atoi(machines) / nranks);
+  if ((mkdir(path, 0700) != 0 && errno != EEXIST) || unshare(CLONE_NEWNS) != 0 ||
+      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+      mount(path, "/dev/shm", NULL, MS_BIND, NULL) != 0)
+    cannot_start("a machine");
+}
+
 /* The ranks of a rank's communicator on an axis. */
 static void arrange(struct rank *rank, int axis) {
   const struct setup *setup = rank->setup;
@@ -129,6 +146,7 @@ struct rank *job_enter(struct job *job, int number) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   block_child_signals(SIG_UNBLOCK);
   dup2(job->errors[number], STDERR_FILENO);
+  enter_machine(number, job->setup.nranks);
   static struct rank rank;
   static struct buffers buffers;
   rank = (struct rank){.rank = number,

@@ -179,6 +179,7 @@ def options_of(arguments):
     parser.add_argument("--asserted", action="store_true", help="not the classes of which nothing is asserted")
     parser.add_argument("--today", action="store_true", help="expect what holds today, not what shall")
     parser.add_argument("--list", action="store_true", help="name every program that went wrong, as it may or not")
+    parser.add_argument("--machines", type=int, default=1, help="the ranks are spread over so many: each has a /dev/shm of its own")
     parser.add_argument("--no-join", action="store_true")
     return parser.parse_args(arguments)
 
@@ -186,7 +187,7 @@ def options_of(arguments):
 def main():
     options = options_of(sys.argv[1:])
     folder = os.path.join(os.path.abspath(options.build), "generated", f"run{os.getpid()}")
-    place = batch.Place(options.build, folder, options.limit, not options.no_join)
+    place = batch.Place(options.build, folder, options.limit, not options.no_join, machines=options.machines)
     kinds = [options.kind] if options.kind else ["c", "python"]
     os.makedirs(folder)
     try:

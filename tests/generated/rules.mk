@@ -1,6 +1,7 @@
 # Programs made at random, run on the loopback; README.md in this folder says how.
 #
-#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways|training] [SEED=N]     SEED: that one alone
+#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways|training] [SEED=N] [PROGRAM_MACHINES=N]
+#     SEED: that one alone; PROGRAM_MACHINES: the ranks are spread over so many, which have an agent and a /dev/shm each
 
 GENERATED_PARTS = $(addprefix $(BUILD)/tests/generated/,runner.o job.o rank.o)
 GENERATED_LIBRARY = $(BUILD)/generated/librank.so
@@ -20,7 +21,7 @@ GENERATED_INCLUDES = NCCL_INCLUDE=$(NCCL_INCLUDE) CUDA_INCLUDE=$(CUDA$(PROGRAM_C
 generated-parts: all loopback $(GENERATED_PARTS) $(GENERATED_LIBRARY)
 check-programs: generated-parts
 	$(Q)$(GENERATED_INCLUDES) python3 tests/generated/programs.py $(BUILD) --programs $(GENERATED_COUNT) \
-	  $(if $(PROGRAM_KIND),--kind $(PROGRAM_KIND)) $(if $(SEED),--seed $(SEED))
+	  $(if $(PROGRAM_KIND),--kind $(PROGRAM_KIND)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAM_MACHINES),--machines $(PROGRAM_MACHINES))
 
 $(BUILD)/check/generated: $(BUILD)/tests/generated/test_generated.o | generated-parts
 	$(link_test)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static const char *setting(const char *name, const char *otherwise) {
   const char *text = getenv(name);
@@ -61,6 +62,17 @@ Test(generated, programs_that_train_in_other_ways) {
 /* Several models by one line. */
 Test(generated, programs_whose_loops_alone_tell_what_they_do) {
   check_programs("one_line", 16);
+}
+
+/* The same programs with their ranks on two machines; where those cannot be made, that is said. */
+Test(generated, programs_over_machines) {
+  char agent[256];
+  snprintf(agent, sizeof agent, "%s/lib/nccl-join-agent", setting("JOIN_TEST_BUILD", "build"));
+  if (access(agent, X_OK) != 0 || system("unshare --mount true 2>/dev/null") != 0)
+    cr_skip("no machines can be made here, or there is no agent");
+  check_script("programs.py", "--kind c --programs 60 --asserted --shrink 0 --jobs 2 --machines 2");
+  check_script("programs.py",
+               "--kind python --programs 16 --asserted --shrink 0 --jobs 2 --machines 3");
 }
 
 static void check_seeds(const char *kind, const int *seeds, size_t count) {
