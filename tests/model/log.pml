@@ -1,5 +1,5 @@
 /* The logs of a team and how a rank publishes in its own, as core/team/team_commit.c and team_tell.c do; claims are in
- * claims.pml. R1 to R27 are the rules of docs/protocol.md.
+ * claims.pml. R1 to R28 are the rules of docs/protocol.md.
  *
  * One transition is one access to memory that another rank may write or read, in the order in which
  * the C code makes them; what is private to a rank goes with the access before. Where several
@@ -75,8 +75,18 @@ typedef log_t {
 #define CLAIMS_MAX 13
 #endif
 
+/* With MACHINES ranks 0 and 1 are on one machine, and rank 2 is on another. Each machine has all logs; those of the
+ * other one's ranks are mirrors, which agents write (agent.pml). */
+#ifdef MACHINES
+#define MACHINE(r) ((r) / 2)
+#define LOGS (2 * RANKS)
+#else
+#define MACHINE(r) 0
+#define LOGS RANKS
+#endif
+
 typedef team_t {
-  log_t logs[RANKS];
+  log_t logs[LOGS];
   bool waiting; /* WAITING in attention */
 #ifdef NAPS
   bool napping;
@@ -125,7 +135,9 @@ typedef own_t {
 #define IS_YIELDING (own[0].yielded || own[1].yielded || own[2].yielded)
 #endif
 
-#define LOG(t, r) teams[t].logs[r]
+#define LOG_ON(t, machine, r) teams[t].logs[(machine) * RANKS + (r)]
+#define LOG_OF(t, r) LOG_ON(t, MACHINE(r), r) /* its own */
+#define LOG(t, r) LOG_ON(t, MACHINE(me), r)   /* as I see it */
 #define SLOT(t) (own[t].head % RING)
 #define IS_MEMBER(t, r) ((MEMBERS >> (3 * (t) + (r))) & 1)
 #define HAS_PASSED(t, r) (IS_MEMBER(t, r) && LOG(t, r).head > own[t].head)
@@ -135,6 +147,15 @@ typedef own_t {
 /* plane_slowest. Heads only grow, by one: reading one after the other gives what reading all at once
  * gives at some moment in between. */
 #define SLOWEST(t) MIN(MIN(HEAD_OR_MINE(t, 0), HEAD_OR_MINE(t, 1)), HEAD_OR_MINE(t, 2))
+
+/* Check: the same of the ranks themselves. */
+#ifdef MACHINES
+#define HEAD_OR_ALL(t, r) (IS_MEMBER(t, r) -> LOG_OF(t, r).head : own[t].head)
+#define HAVE_ALL_PASSED(t)                                                                         \
+  (MIN(MIN(HEAD_OR_ALL(t, 0), HEAD_OR_ALL(t, 1)), HEAD_OR_ALL(t, 2)) == own[t].head)
+#else
+#define HAVE_ALL_PASSED(t) (SLOWEST(t) == own[t].head)
+#endif
 
 /* R3: has_room. Room that there is stays until the rank itself publishes, so asking for it can go
  * with the access that follows. `limit` in C saves reading the heads while the answer is known. */
@@ -276,6 +297,8 @@ inline ring_for_entry(t)
 
 /* ---- publishing ---- */
 
+#define ANY_LOG(t, k) teams[t].logs[k]
+
 /* Check: I pass my index with unit u. What all have passed, one of them has issued for real; then
  * it is forgotten. */
 inline agree(t, u)
@@ -286,35 +309,35 @@ inline agree(t, u)
   own[t].head++;
   LOG(t, me).head = own[t].head;
   if
-  :: SLOWEST(t) == own[t].head ->
-    assert(LOG(t, 0).entries[low].real || LOG(t, 1).entries[low].real ||
-           LOG(t, 2).entries[low].real);
+  :: HAVE_ALL_PASSED(t) ->
+    assert(LOG_OF(t, 0).entries[low].real || LOG_OF(t, 1).entries[low].real ||
+           LOG_OF(t, 2).entries[low].real);
     teams[t].agreed[low] = UNKNOWN;
     teams[t].expects[low] = UNKNOWN;
     teams[t].winner[low] = UNKNOWN;
     teams[t].merged[low] = 0;
     teams[t].claims[low] = 0;
     teams[t].reals[low] = 0;
-    for (k : 0 .. RANKS - 1) {
+    for (k : 0 .. LOGS - 1) {
       if
-      :: LOG(t, k).entries[low].real && !LOG(t, k).entries[low].expected && TEXT >= STEPS ->
-        LOG(t, k).text[LOG(t, k).entries[low].text] = 0
+      :: ANY_LOG(t, k).entries[low].real && !ANY_LOG(t, k).entries[low].expected && TEXT >= STEPS ->
+        ANY_LOG(t, k).text[ANY_LOG(t, k).entries[low].text] = 0
       :: else
       fi;
       if
-      :: !LOG(t, k).open && LOG(t, k).claim != 0 ->
-        LOG(t, k).claim = 0;
-        LOG(t, k).claim_unit = 0;
-        LOG(t, k).claim_text = 0
+      :: !LOG_OF(t, k % RANKS).open && ANY_LOG(t, k).claim != 0 ->
+        ANY_LOG(t, k).claim = 0;
+        ANY_LOG(t, k).claim_unit = 0;
+        ANY_LOG(t, k).claim_text = 0
       :: else
       fi;
-      LOG(t, k).entries[low].unit = 0;
-      LOG(t, k).entries[low].real = false;
-      LOG(t, k).entries[low].expected = false;
-      LOG(t, k).entries[low].text = 0;
-      LOG(t, k).entries[low].source = 0;
-      LOG(t, k).entries[low].apart = 0;
-      LOG(t, k).entries[low].behind = 0
+      ANY_LOG(t, k).entries[low].unit = 0;
+      ANY_LOG(t, k).entries[low].real = false;
+      ANY_LOG(t, k).entries[low].expected = false;
+      ANY_LOG(t, k).entries[low].text = 0;
+      ANY_LOG(t, k).entries[low].source = 0;
+      ANY_LOG(t, k).entries[low].apart = 0;
+      ANY_LOG(t, k).entries[low].behind = 0
     }
     k = 0
   :: else

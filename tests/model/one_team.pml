@@ -50,7 +50,7 @@ inline wait_for_others()
 #else
   if
   :: CAN_MOVE(0) || HAS_BROKEN(0, 0) || HAS_BROKEN(0, 1) || HAS_BROKEN(0, 2)
-  :: dead != NOBODY && LOG(0, dead).state == PRESENT && MUTANT != 16 -> look_for_the_dead(0)
+  :: dead != NOBODY && IS_SEEN(dead) && LOG(0, dead).state == PRESENT && MUTANT != 16 -> look_for_the_dead(0)
   fi
 #endif
 }

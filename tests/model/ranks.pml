@@ -15,6 +15,8 @@
  *   TWO_ACTIVE   rank 2 has none
  *   SYNCHRONISE  after each unit ranks wait until it is done: until all have issued it
  *   KILL         one rank or none is killed, between any two accesses
+ *   MACHINES     rank 2 is on a machine of its own: what ranks see of those on the other machine comes late (agent.pml)
+ *   CUT          with MACHINES: the link between them is lost, or is not; with KILL, only behind a rank that was killed
  *   ABORT        one rank or none fails between two units, and says so
  *   YIELD_EARLY  ranks yield at any time, not only when nobody can move
  *   BRANCH       rank 0 names only the second unit, all others only the first
@@ -80,12 +82,15 @@ byte failed = NOBODY; /* killed, or failed by itself */
 #define MORTAL
 #endif
 
+/* Of a rank on another machine the agent says that it is gone. */
+#define IS_SEEN(r) (MACHINE(r) == MACHINE(me))
+
 /* R16: team_look_for_the_dead. For a rank that was killed nobody rings: waits that last look. */
 inline look_for_the_dead(t)
 {
   d_step {
     if
-    :: dead != NOBODY && IS_MEMBER(t, dead) && LOG(t, dead).state == PRESENT ->
+    :: dead != NOBODY && IS_MEMBER(t, dead) && IS_SEEN(dead) && LOG(t, dead).state == PRESENT ->
       LOG(t, dead).state = BROKEN
     :: else
     fi
@@ -107,6 +112,13 @@ inline look_for_the_dead(t)
 #include "several_teams.pml"
 #endif
 
+#ifdef MACHINES
+#include "agent.pml"
+#define AGENTS 2
+#else
+#define AGENTS 0
+#endif
+
 init
 {
   byte i;
@@ -119,20 +131,24 @@ init
     i = 0
   }
   atomic {
+#ifdef MACHINES
+    run agent(0); /* before the ranks: a process goes when all that came after it have gone */
+    run agent(1);
+#endif
     run rank(0);
     run rank(1);
     run rank(2)
   }
 #ifdef KILL
   if
-  :: atomic { LOG(0, 0).state == PRESENT -> dead = 0; failed = 0 }
-  :: atomic { LOG(0, 1).state == PRESENT -> dead = 1; failed = 1 }
-  :: atomic { LOG(0, 2).state == PRESENT -> dead = 2; failed = 2 }
-  :: _nr_pr == 1
+  :: atomic { LOG_OF(0, 0).state == PRESENT -> dead = 0; failed = 0 }
+  :: atomic { LOG_OF(0, 1).state == PRESENT -> dead = 1; failed = 1 }
+  :: atomic { LOG_OF(0, 2).state == PRESENT -> dead = 2; failed = 2 }
+  :: _nr_pr == 1 + AGENTS
   fi;
 #endif
   /* All ranks have come to their end. Every unit that one has issued, all have. */
-  _nr_pr == 1;
+  _nr_pr == 1 + AGENTS;
   for (i : 0 .. TEAMS * RING - 1) {
     assert(failed != NOBODY || teams[i / RING].agreed[i % RING] == UNKNOWN ||
            teams[i / RING].agreed[i % RING] == LEAVE)
