@@ -90,7 +90,7 @@ nccl-pytorch-site: $(EMULATION_SITE)/torch/__init__.py
 check-nccl-torch:
 	@tools/deps --nccl
 	@tools/deps --clients
-	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning deepspeed
+	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning transformers deepspeed
 	@$(MAKE) --no-print-directory all loopback pytorch nccl-pytorch-site $(MACHINES_START)
 	@PYTORCH_SITE=$(EMULATION_SITE) JOIN_TEST_BUILD=$(EMULATION_DIR)/pytorch PYTHON='$(CLIENTS)/python/bin/python' \
 	  tests/pytorch/check.py $(PYTORCH_PARTS)

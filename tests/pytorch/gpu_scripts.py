@@ -89,7 +89,13 @@ class Trial:
 
 
 # What a script imports, by words of its line.
-NEEDS = {"cupy": "cupy", "by_accelerate.py": "accelerate", "by_deepspeed.py": "deepspeed", "by_lightning.py": "lightning"}
+NEEDS = {
+    "cupy": "cupy",
+    "by_accelerate.py": "accelerate",
+    "by_deepspeed.py": "deepspeed",
+    "by_lightning.py": "lightning",
+    "by_transformers.py": "transformers",
+}
 
 
 def missing(line):

@@ -38,7 +38,7 @@ pytorch: $(PYTORCH)/site-packages/torch/__init__.py
 PYTORCH_PARTS =
 check-pytorch:
 	@tools/deps --clients
-	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning deepspeed
+	@tests/clients/install '$(CLIENTS)' torch torch-tests cupy accelerate lightning transformers deepspeed
 	@$(MAKE) --no-print-directory all loopback pytorch $(MACHINES_START)
 	@JOIN_TEST_BUILD=$(BUILD) PYTHON='$(CLIENTS)/python/bin/python' tests/pytorch/check.py $(PYTORCH_PARTS)
 
