@@ -219,13 +219,15 @@ static bool spans_machines(const struct team *team) {
   return spans;
 }
 
-/* To claim a collective there takes some hundred microseconds: in a loop of single ones that would be most of it. */
-#define LONG_ROUND 2u
+/* To claim a collective there takes some hundred microseconds. A round of so many is worth that, by level: of an
+ * outermost loop of single ones it would be most; the loop in that one may be that of batches, which has another one in it. */
+static const uint32_t long_rounds[PLACE_LEVELS] = {2, 256};
 
 /* Whether the last round has been a long one, as far as it is known. */
 static bool was_long(const struct team *team, uint32_t level) {
   uint64_t said = team->places.said[level];
-  return said == 0 || said == BEGUN_UNKNOWN || team->head - begun_index(team, said) >= LONG_ROUND;
+  return said == 0 || said == BEGUN_UNKNOWN ||
+         team->head - begun_index(team, said) >= long_rounds[level];
 }
 
 /* Something that is no mark, from one index up to another. */

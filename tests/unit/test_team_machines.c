@@ -6,7 +6,7 @@
 #include "core/team/team_private.h"
 #include "tests/unit/quartet.h"
 
-enum { TOTAL = 20, LATE = 9, LONG = 2 };
+enum { TOTAL = 20, LATE = 9, LONG = 2, LONG_WITHIN = 256 };
 
 /* Ranks 0 and 1 are on one, the others on another. */
 static const char *machine_of(const struct plane *plane, uint32_t rank) {
@@ -35,13 +35,17 @@ static void issue(uint32_t times) {
     all_issue_at(HEAD, SUM);
 }
 
-/* Whether a rank claims where it begins a round, `units` after it has begun the last one. */
-static bool is_claimed(uint32_t units, bool quietly) {
-  const uint64_t of[PLACE_LEVELS] = {says(LATE)};
-  log_say_begun(quartet[1]->own, false, says(LATE - 1) | quartet[1]->head);
+/* Whether a rank claims where it begins a round of a loop, `units` after it has begun the last one. */
+static bool is_claimed_at(uint32_t level, uint32_t units, bool quietly) {
+  const uint64_t of[PLACE_LEVELS] = {level == 0 ? says(LATE) : 0, level == 0 ? 0 : says(LATE)};
+  log_say_begun(quartet[1]->own, level > 0, says(LATE - 1) | quartet[1]->head);
   issue(units);
-  team_begin_round(quartet[1], (struct team_levels){0, 1}, of, quietly);
+  team_begin_round(quartet[1], (struct team_levels){level, level + 1}, of, quietly);
   return team_begins_round(quartet[1]);
+}
+
+static bool is_claimed(uint32_t units, bool quietly) {
+  return is_claimed_at(0, units, quietly);
 }
 
 Test(team_machines, a_long_round_is_claimed_where_it_begins) {
@@ -49,6 +53,13 @@ Test(team_machines, a_long_round_is_claimed_where_it_begins) {
 }
 Test(team_machines, a_short_one_is_not) {
   cr_expect_not(is_claimed(LONG - 1, true));
+}
+/* It may be that of batches. */
+Test(team_machines, a_round_of_the_loop_within_is_long_only_much_later) {
+  cr_expect_not(is_claimed_at(1, LONG_WITHIN - 1, true));
+  quartet_stop();
+  start();
+  cr_expect(is_claimed_at(1, LONG_WITHIN, true));
 }
 Test(team_machines, unless_each_is) {
   cr_expect(is_claimed(1, false));
