@@ -6,13 +6,10 @@ Lightning validates in the iteration of the last batch. --leave: a rank says bef
 import ctypes
 
 import lightning
-import torch
 import torch.distributed as dist
 
 import job
-from replicas import Replicas
-
-VALIDATION = 1000  # the epoch whose data nobody trains on
+from replicas import VALIDATION, validated
 
 
 class Module(lightning.LightningModule):
@@ -65,22 +62,9 @@ def train(options):
     job.finish(options, module.global_rank, module.model, module.losses)
 
 
-def reference(options):
-    replicas = Replicas(options, job.perceptron)
-    losses = []
-    for epoch in range(len(options.lengths)):
-        replicas.train(epoch)
-        means = []
-        for rank, model in enumerate(replicas.models):
-            with torch.no_grad():
-                means += [job.cross_entropy(model(inputs), labels).item() for inputs, labels in job.loader(rank, VALIDATION, 3)]
-        losses.append(sum(means) / len(means))
-    replicas.finish([losses] * options.world)
-
-
 def main():
     options = job.read_options(__doc__, ("--leave", {"action": "store_true"}))
-    (reference if options.reference else train)(options)
+    (validated if options.reference else train)(options)
 
 
 main()

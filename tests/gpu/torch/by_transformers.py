@@ -8,9 +8,7 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import job
-from replicas import Replicas
-
-VALIDATION = 1000  # the epoch whose data nobody trains on
+from replicas import VALIDATION, validated
 
 
 class Model(torch.nn.Module):
@@ -86,22 +84,9 @@ def train(options):
     job.finish(options, arguments.process_index, model.layers, losses.all)
 
 
-def reference(options):
-    replicas = Replicas(options, job.perceptron)
-    losses = []
-    for epoch in range(len(options.lengths)):
-        replicas.train(epoch)
-        means = []
-        for rank, model in enumerate(replicas.models):
-            with torch.no_grad():
-                means += [job.cross_entropy(model(inputs), labels).item() for inputs, labels in job.loader(rank, VALIDATION, 3)]
-        losses.append(sum(means) / len(means))
-    replicas.finish([losses] * options.world)
-
-
 def main():
     options = job.read_options(__doc__)
-    (reference if options.reference else train)(options)
+    (validated if options.reference else train)(options)
 
 
 main()

@@ -6,7 +6,7 @@ have data are added up, divided by the number of all ranks, and given to those t
 
 import torch
 
-from job import cross_entropy, finish, loader, optimizer_of
+from job import cross_entropy, finish, loader, optimizer_of, perceptron
 
 
 class Replicas:
@@ -54,3 +54,20 @@ class Replicas:
     def finish(self, numbers=None):
         for rank, model in enumerate(self.models):
             finish(self.options, rank, model, numbers[rank] if numbers else ())
+
+
+VALIDATION = 1000  # the epoch whose data nobody trains on
+
+
+def validated(options):
+    """The training of a script that validates after each epoch: the number of each is the mean loss of three batches of each rank."""
+    replicas = Replicas(options, perceptron)
+    losses = []
+    for epoch in range(len(options.lengths)):
+        replicas.train(epoch)
+        means = []
+        for rank, model in enumerate(replicas.models):
+            with torch.no_grad():
+                means += [cross_entropy(model(inputs), labels).item() for inputs, labels in loader(rank, VALIDATION, 3)]
+        losses.append(sum(means) / len(means))
+    replicas.finish([losses] * options.world)
