@@ -254,6 +254,7 @@ static bool has_mixed_with(const struct team *team, uint32_t rank, uint32_t leve
   guess->level = level;
   guess->other = rank;
   guess->round = guess->other_round = numbers.number;
+  /* Who counts what is left says numbers from there on: then none is printed. */
   guess->are_left = numbers.number > PLACE_EPOCHS_MAX / 2;
   guess->begun = begun_index(team, own);
   uint64_t at = begun_index(team, begun), first = at < guess->begun ? at : guess->begun;

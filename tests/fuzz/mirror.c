@@ -5,12 +5,12 @@
  * Input: a byte that says which, modulo 3:
  *   0  frames: each a word (its size), and the bytes; applied to one log
  *   1  frames that a log has made, of which some bytes are changed: see damage_frames
- *   2  messages: each a byte (the link), a word (its size), and the bytes
+ *   2  messages: each a byte (the link; 2: its version, too, is as it stands there), a word (its size), and the bytes
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/agent/agent.h"
+#include "core/agent/agent_private.h"
 #include "core/transport/logs.h"
 #include "core/transport/mirror.h"
 #include "core/transport/operations.h"
@@ -162,9 +162,12 @@ static void hear_messages(struct input *input) {
   FUZZ_CHECK(agent_introduce(agent, 1, 0, 7, "me", 2));
   log_begin(log_of(plane, 0));
   for (uint32_t messages = 0; input->size > 0 && messages < FRAMES_MAX; messages++) {
-    uint32_t link = input_byte(input) & 1;
+    uint8_t how = input_byte(input);
+    uint32_t link = how & 1;
     size_t size;
     uint8_t *message = take_bytes(input, AGENT_MESSAGE_MAX, &size);
+    if (size > 0 && !(how & 2))
+      message[0] = AGENT_VERSION; /* what was written for another one is still heard */
     if (!cut[link] && !agent_receive(agent, link, 1000, message, size)) {
       agent_cut_link(agent, link);
       cut[link] = true;
