@@ -189,8 +189,8 @@ static bool decides_between(const struct known *known, uint32_t block, uint32_t 
   return count == 2 && !known->program->blocks[block].returns && (known->reached & BIT(block));
 }
 
-/* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else, leads to
- * that. Returns whether there was any. */
+/* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else, or between that and
+ * what it goes on with, leads to that. Returns whether there was any. */
 static bool share_tests(struct graph_program *as) {
   struct graph_program before;
   struct known known;
@@ -207,11 +207,13 @@ static bool share_tests(struct graph_program *as) {
     blocks_t entries = known.entries & known.cycle[test];
     if (((entries & BIT(ends[0])) != 0) == ((entries & BIT(ends[1])) != 0))
       continue;
+    blocks_t entry = entries & (BIT(ends[0]) | BIT(ends[1]));
     for (uint32_t block = 0; block < before.graph.nblocks; block++) {
       if ((known.cycle[test] & BIT(block)) || (shared & BIT(block)) ||
-          !decides_between(&known, block, others, numbers) ||
-          (BIT(others[0]) | BIT(others[1])) != (BIT(ends[0]) | BIT(ends[1])) ||
-          others[0] == others[1])
+          !decides_between(&known, block, others, numbers) || others[0] == others[1])
+        continue;
+      blocks_t both = BIT(others[0]) | BIT(others[1]);
+      if (both != (BIT(ends[0]) | BIT(ends[1])) && both != (entry | BIT(test)))
         continue;
       as->edges[numbers[0]].to = test;
       as->edges[numbers[1]].from = UINT32_MAX;

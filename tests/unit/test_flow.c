@@ -311,6 +311,14 @@ Test(flow, a_loop_that_begins_with_a_loop_has_one_head) {
   cr_assert(comes_through(0, 5));
 }
 
+/* gcc's for (2 rounds) for (...) { 2 } 3: 0 asks for the first round, else 4 does for the second. */
+Test(flow, a_loop_whose_first_round_is_asked_for_in_front_of_it_has_one_head) {
+  analyse("0>1 0>4 1>2 2>2 2>3 3>4 3>5 4>1 4>5 5. 1*0 3*0 4*0");
+  cr_assert_eq(depth(2), 2);
+  cr_assert_eq(node(2, 0).flags & PLACE_ORDERED, PLACE_ORDERED);
+  cr_assert(comes_through(0, 5));
+}
+
 Test(flow, loops_that_begin_with_loops_may_be_within_each_other) {
   analyse("0>1 0>2 1>3 2>4 3>5 4>5 5>3 5>4 5>7 7>1 7>2 7>6 6.");
   cr_assert_eq(depth(7), 1);

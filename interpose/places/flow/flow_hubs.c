@@ -253,17 +253,22 @@ static uint32_t hubs_begin_of(const struct hubs *hubs, uint32_t edge) {
   return from;
 }
 
-/* Whether what stands in front of a cycle decides between the same two as the cycle's test. */
-static bool hubs_decides_as(const struct hubs *hubs, uint32_t block, uint32_t test) {
+static bool hubs_are_two(const uint32_t ends[2], uint32_t one, uint32_t other) {
+  return (ends[0] == one && ends[1] == other) || (ends[0] == other && ends[1] == one);
+}
+
+/* Whether what stands in front of a cycle decides between the same two as the cycle's test; or, of the first round, as
+ * the test does of each other, between what it goes on with and the test. */
+static bool hubs_decides_as(const struct hubs *hubs, uint32_t block, uint32_t test,
+                            uint32_t entry) {
   if (hubs->cycle[block] == hubs->cycle[test] || hubs->ahead[0][block] == FLOW_NONE)
     return false;
-  uint32_t ends[2][2];
+  uint32_t ends[2], ends_of_test[2];
   for (int way = 0; way < 2; way++) {
-    ends[0][way] = hubs_end_of(hubs, hubs->ahead[way][block]);
-    ends[1][way] = hubs_end_of(hubs, hubs->ahead[way][test]);
+    ends[way] = hubs_end_of(hubs, hubs->ahead[way][block]);
+    ends_of_test[way] = hubs_end_of(hubs, hubs->ahead[way][test]);
   }
-  return (ends[0][0] == ends[1][0] && ends[0][1] == ends[1][1]) ||
-         (ends[0][0] == ends[1][1] && ends[0][1] == ends[1][0]);
+  return hubs_are_two(ends, ends_of_test[0], ends_of_test[1]) || hubs_are_two(ends, entry, test);
 }
 
 /* Lets all that decides as a cycle's test does lead to the test: of `while (x) ...` behind something else a compiler
@@ -278,7 +283,7 @@ static bool hubs_share_tests(struct hubs *hubs, struct flow_copy *made) {
       continue;
     for (uint32_t i = hubs->edges_to[entry]; i != FLOW_NONE; i = hubs->edges_next[i]) {
       uint32_t block = hubs_begin_of(hubs, i);
-      if (!hubs_decides_as(hubs, block, test))
+      if (!hubs_decides_as(hubs, block, test, entry))
         continue;
       made->edges[hubs->ahead[0][block]].to = test;
       made->edges[hubs->ahead[1][block]].from = FLOW_NONE;
