@@ -299,6 +299,12 @@ bool place_is_reached(const struct place *a, const struct place *b) {
          place_nodes_are_reached(&a->nodes[at], &b->nodes[at]);
 }
 
+bool place_are_two_conditions(const struct place *a, const struct place *b) {
+  uint32_t at;
+  return place_relate(a, b) == PLACE_ALTERNATIVE && place_is_reached(a, b) &&
+         place_part(a, b, &at) && !((a->nodes[at].flags ^ b->nodes[at].flags) & PLACE_CAUGHT);
+}
+
 bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y) {
   return x->reach_from != 0 && y->reach_from != 0 && place_nodes_are_ordered(x, y) &&
          !place_nodes_are_reached(x, y);

@@ -35,6 +35,8 @@ enum place_flag {
    * that does not end in the loop's head (of the head itself, if no round does, or if there is nothing
    * else in the loop); of anything else, each call of the function. */
   PLACE_ALWAYS = 1u << 6,
+  /* Control comes to it from the begin of the function by exceptions alone: it is in a handler. */
+  PLACE_CAUGHT = 1u << 7,
 };
 
 /* Above its flags a node has its turn: a number of the innermost of those conditions that is known
@@ -42,8 +44,8 @@ enum place_flag {
  * the node. 0: none is. Of two nodes with the same function and loops, the same number means the
  * same way of the same condition. Of more than PLACE_TURNS_MAX in a function some have the same
  * number. */
-#define PLACE_TURN_SHIFT 7u
-#define PLACE_TURNS_MAX 511u
+#define PLACE_TURN_SHIFT 8u
+#define PLACE_TURNS_MAX 255u
 
 /* One step. Two nodes that follow the same nodes stand in the same function, and in the same loops
  * of it: there their orders compare. "Round" is meant of the loop that surrounds the node. */
@@ -157,6 +159,10 @@ bool place_is_reached(const struct place *a, const struct place *b);
 
 /* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c). */
 bool place_are_branches(const struct place *a, const struct place *b);
+
+/* Whether they are two conditions of one round: one thread can come from one of the two to the other, and not by an
+ * exception alone. What stands in a handler may be there for what the exception has kept from happening. */
+bool place_are_two_conditions(const struct place *a, const struct place *b);
 
 /* Whether they are one collective of one function, which is called from two branches of one
  * condition: `if (c) { f(); } else { g(); f(); }`. */

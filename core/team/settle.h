@@ -80,6 +80,7 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
  * Places alone do not tell: ranks may come to one collective by branches of their own. Loops do, and
  * what always follows what; if all ranks are known to have one of the two places in their programs, or one rank has
  * both: as long as nothing has been shadowed who stands at one must come to the other, or have been there.
+ * Two conditions of one round tell them apart once a rank has shadowed anything, if all ranks have come to each.
  * Not a broadcast that its root claims, while the others claim one from it to which they come by ways of their own, not by
  * the root's: a root that waits in a broadcast is the one who sends, as long as nothing has been shadowed.
  * Not a collective of one function that two branches call (place_are_one_call). Not two loops that do the same, in two branches of one condition, to

@@ -28,6 +28,13 @@ static bool are_of_one_rank(const struct claimed *a, const struct claimed *b) {
                             : place_is_certain(a->place, b->place);
 }
 
+/* Whether each is come to by a condition of its own, and all ranks have come to each. As long as nothing has been
+ * shadowed one rank may stand at one where another stands at the other. */
+static bool are_two_conditions(const struct claimed *a, const struct claimed *b) {
+  return a->common && b->common && !(a->even && b->even) &&
+         place_are_two_conditions(a->place, b->place);
+}
+
 bool settle_is_sent(const struct claimed *a, const struct claimed *b) {
   return a->even && b->even && ((a->by_root && b->by_ways) || (b->by_root && a->by_ways));
 }
@@ -43,8 +50,9 @@ bool settle_is_distinct(const struct claimed *a, const struct claimed *b) {
     return false;
   switch (place_relate(a->place, b->place)) {
   case PLACE_UNRELATED:
-  case PLACE_ALTERNATIVE:
     return false;
+  case PLACE_ALTERNATIVE:
+    return are_two_conditions(a, b);
   case PLACE_SEQUENTIAL:
     return a->common || b->common || (settle_is_stood_at(a) && settle_is_stood_at(b));
   case PLACE_OUTSIDE:

@@ -185,8 +185,9 @@ static struct claimed team_at(const struct place *place, uint64_t hash, bool com
 
 /* Whether two places of this rank's own program are two points of it. Not where it has come by either
  * of two branches to a loop that does the same. */
-static bool are_apart(const struct place *a, const struct place *b) {
+static bool are_apart(const struct team *team, const struct place *a, const struct place *b) {
   struct claimed x = team_at(a, 1, true), y = team_at(b, 2, true);
+  x.even = y.even = team->shadows_total == 0 && !team->telling.was_uneven;
   return settle_is_distinct(&x, &y) && !place_are_twin_branches(a, b);
 }
 
@@ -200,14 +201,14 @@ static bool comes_to_it_elsewhere(struct team *team, const struct known_place *k
   if (find_alias(team, team->claim.own_hash, hash) != NULL)
     return false;
   if (known != NULL && known->uses >= OFTEN)
-    return are_apart(&team->claim.own_place, &known->place);
+    return are_apart(team, &team->claim.own_place, &known->place);
   uint32_t apart = 0;
   for (uint32_t i = 0; i < TEAM_ALIASES; i++) {
     const struct team_alias *alias = &team->places.aliases[i];
     if (alias->own == 0 || alias->taken != hash || alias->uses < OFTEN)
       continue;
     const struct known_place *own = place_table_find(team->places.own, alias->place_own);
-    if (own == NULL || !are_apart(&team->claim.own_place, &own->place))
+    if (own == NULL || !are_apart(team, &team->claim.own_place, &own->place))
       return false;
     apart++;
   }

@@ -34,7 +34,7 @@ const struct mirror_word mirror_words[MIRROR_WORDS] = {
 };
 /* A new word of a log is one of these, or has a part of a frame of its own. The exception is
  * `awaits`, which is for the machine's own agent. */
-_Static_assert(PLANE_VERSION == 40, "every word of a log is mirrored");
+_Static_assert(PLANE_VERSION == 41, "every word of a log is mirrored");
 
 static const void *word_of(const struct plane_log *log, uint32_t word) {
   return (const unsigned char *)log + mirror_words[word].at;

@@ -21,7 +21,7 @@
 #include "core/unit/unit.h"
 
 /* Of all that ranks read of each other: words.h, and the numbers of kinds, marks and datatypes in it. */
-#define PLANE_VERSION 40u
+#define PLANE_VERSION 41u
 #define PLANE_RANKS_MAX 16384u /* ranks of a team */
 /* Sizes of a log. tests/simulation/many.h has smaller ones: there each of many machines has all logs. */
 #ifndef PLANE_RING

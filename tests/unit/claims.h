@@ -36,6 +36,7 @@
  *     CLAIM_APART              what_a_rank_says_is_apart_from_the_expected_unit_is_another
  *     hidden                   of_a_hidden_place_nothing_is_told
  *     sequential               within_a_loop_branches_are_one_unit_and_a_sequence_is_two
+ *     two conditions           two_conditions_to_which_all_have_come_are_two_units_once_..., but_not_where_...
  *     outside, loops           units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them
  *     (even)                   who_stands_in_front_may_have_come_by_..., nor_need_who_is_behind_a_loop_...
  *       (of this function)     what_a_function_does_that_is_called_there_is_what_it_is_called_for

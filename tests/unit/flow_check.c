@@ -404,6 +404,12 @@ static const char *check_reach(const struct truth *truth, uint32_t order) {
   return NULL;
 }
 
+static const char *check_caught(const struct truth *truth, uint32_t block) {
+  blocks_t ordinary = truth_closure(truth->ordinary_next, BIT(0), ~UINT64_C(0));
+  bool is = truth->of_block[block].flags & PLACE_CAUGHT, is_one = !(ordinary & BIT(block));
+  return is == is_one ? NULL : say("block %u is %scaught", block, is_one ? "" : "not ");
+}
+
 const char *graph_check(const struct graph_program *program, const struct flow *flow) {
   struct graph_program hubbed, as;
   truth_add_hubs(program, &hubbed);
@@ -423,6 +429,8 @@ const char *graph_check(const struct graph_program *program, const struct flow *
   if (bad == NULL)
     bad = check_orders(&truth);
   for (uint32_t order = 1; order <= truth.norders && bad == NULL; order++) {
+    if (!truth.by_order[order].is_loop)
+      bad = check_caught(&truth, truth.by_order[order].block);
     for (uint32_t after = order + 1; after <= truth.norders && bad == NULL; after++)
       bad = check_pair(&truth, order, after);
     if (bad == NULL)

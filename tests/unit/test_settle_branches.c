@@ -49,6 +49,34 @@ Test(settle_branches, to_take_one_for_the_other_is_a_guess) {
   }
 }
 
+/* for (...) { if (...) then(); if (...) otherwise(); } */
+static void be_two_conditions(void) {
+  then.nodes[2].reach_from = then.nodes[2].reach_to = otherwise.nodes[2].order;
+}
+
+Test(settle_branches,
+     two_conditions_to_which_all_have_come_are_two_units_once_a_rank_has_shadowed) {
+  be_two_conditions();
+  claim_both(true, true);
+  cr_assert_not(is_unanimous());
+  cr_assert_eq(winner()->hash, A, "it comes first in the round");
+  settle.units[0].even = settle.units[1].even = true;
+  cr_assert(is_unanimous(), "each rank may have one of them in this round");
+  claim_both(true, false);
+  cr_assert(is_unanimous());
+}
+
+/* try { then(); } catch { otherwise(); } */
+Test(settle_branches, but_not_where_one_may_stand_in_a_handler_for_the_other) {
+  be_two_conditions();
+  otherwise.nodes[2].flags |= PLACE_CAUGHT;
+  claim_both(true, true);
+  cr_assert(is_unanimous());
+  then.nodes[2].flags |= PLACE_CAUGHT;
+  claim_both(true, true);
+  cr_assert_not(is_unanimous(), "both are in a handler");
+}
+
 Test(settle_branches, but_not_where_there_is_no_loop_to_end) {
   then.nodes[1].flags = otherwise.nodes[1].flags = PLACE_ORDERED;
   claim_both(true, true);

@@ -180,6 +180,7 @@ Test(settle_places,
   be_reached();
   add_at(A, C, &also_in_loop, true);
   add_at(B, C, &in_loop, true);
+  settle.units[0].even = settle.units[1].even = true;
   cr_assert(is_guess());
   cr_assert(is_unanimous());
   begin();

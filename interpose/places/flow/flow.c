@@ -109,7 +109,8 @@ static bool flow_analyse_work(struct flow_work *work) {
   if (!flow_find_early(work))
     return false;
   flow_give_orders(work);
-  return flow_find_since(work) && flow_find_until(work) && flow_find_reach(work);
+  return flow_find_since(work) && flow_find_until(work) && flow_find_reach(work) &&
+         flow_find_caught(work);
 }
 
 /* Where there is no memory for less, the larger one stays. */

@@ -70,6 +70,25 @@ bool flow_find_ordinary(struct flow_work *work, bool *marked) {
   return reach_ends(work, marked, false, !work->flow->items[0].returns);
 }
 
+bool flow_find_caught(struct flow_work *work) {
+  struct flow_item *items = work->flow->items;
+  struct flow_lists next;
+  uint32_t narcs = 0;
+  for (uint32_t i = 0; i < work->graph->nedges; i++)
+    if (!work->graph->edges[i].exceptional)
+      work->kept[narcs++] = work->arcs[i];
+  if (!flow_lists_make(&next, work->flow->nblocks, work->kept, narcs, false))
+    return false;
+  for (uint32_t block = 0; block < work->flow->nblocks; block++)
+    work->marked[block] = block == 0;
+  flow_reach(&next, work->flow->nblocks, work->marked, work->stack);
+  flow_lists_drop(&next);
+  for (uint32_t item = 0; item < work->flow->nitems; item++)
+    if (!work->marked[work->head[item]])
+      items[item].flags |= PLACE_CAUGHT;
+  return true;
+}
+
 /* ---- Order ---- */
 
 static void put_first(struct flow_work *work, uint32_t item) {

@@ -15,7 +15,7 @@ struct flow_item {
   uint16_t since;
   uint16_t until;
   uint16_t reach_from, reach_to;
-  uint16_t flags;  /* PLACE_FIXED, and the turn */
+  uint16_t flags;  /* PLACE_FIXED, PLACE_ALWAYS, PLACE_CAUGHT, and the turn */
   uint16_t nsites; /* of a block that has given its last site away: those that it has kept */
   uint16_t asked;  /* ... and the block of flow_rotate.c that has it; 0: it has kept all */
   bool reached : 1;
@@ -100,6 +100,8 @@ bool flow_find_alive(struct flow_work *work);
 /* After flow_find_alive: marks blocks from which a return is reached without an exception and
  * without an early way out, and takes the mark from the others. False: no memory. */
 bool flow_find_ordinary(struct flow_work *work, bool *marked);
+/* Flags of what control comes to by exceptions alone. False: no memory. */
+bool flow_find_caught(struct flow_work *work);
 /* Whether an edge goes round a loop without end. */
 bool flow_goes_on_forever(const struct flow_work *work, struct flow_arc edge);
 void flow_give_orders(struct flow_work *work);
