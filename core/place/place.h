@@ -248,4 +248,9 @@ int place_order(const struct place *a, const struct place *b, const struct place
 bool place_may_go_round(const struct place *place, const struct place *other,
                         const struct place *last);
 
+/* Whether the other place alone stands in a loop that is not around both, their order is not known, and neither
+ * is it by `last`, which does not stand in that loop: who is at the place may not have come to the loop yet. */
+bool place_may_be_before_loop(const struct place *place, const struct place *other,
+                              const struct place *last);
+
 #endif

@@ -118,3 +118,17 @@ bool place_may_go_round(const struct place *place, const struct place *other,
     return false;
   return place_shares_loop(place, other) && last->nodes[at].id == place->nodes[at].id;
 }
+
+bool place_may_be_before_loop(const struct place *place, const struct place *other,
+                              const struct place *last) {
+  uint32_t at, loop;
+  if (!place_compare(place, other, &at) || place_has(place, at, PLACE_LOOP) ||
+      place_nodes_are_ordered(&place->nodes[at], &other->nodes[at]))
+    return false;
+  enum ahead ahead = place_is_ahead(place, last, at), loop_ahead = place_is_ahead(other, last, at);
+  if (ahead != loop_ahead && ahead != AHEAD_UNKNOWN && loop_ahead != AHEAD_UNKNOWN)
+    return false;
+  for (loop = at; loop < other->nnodes && !(other->nodes[loop].flags & PLACE_LOOP); loop++)
+    ;
+  return loop < other->nnodes && !place_goes_with(last, other, loop);
+}

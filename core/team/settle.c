@@ -309,7 +309,8 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
     return won->last_real <= lost->last_real || are_of_one_call(won, lost);
   if (may_be_last(settle, won, lost) || is_last_in_loop(settle, lost, won) ||
       place_are_branches(won->place, lost->place) || may_have_gone_round(won, lost) ||
-      place_may_go_round(won->place, lost->place, settle->last))
+      place_may_go_round(won->place, lost->place, settle->last) ||
+      place_may_be_before_loop(lost->place, won->place, settle->last))
     return true;
   return place_relate(won->place, lost->place) == PLACE_LOOPS && !settle_are_counted(won, lost) &&
          place_order(won->place, lost->place, NULL) <= 0;

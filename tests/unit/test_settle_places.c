@@ -107,6 +107,17 @@ Test(settle_places, who_has_gone_round_to_a_loop_waits_for_what_is_left_of_the_e
   cr_assert_not(is_guess());
 }
 
+Test(settle_places,
+     of_a_loop_in_an_unknown_order_in_which_nobody_has_been_it_is_a_guess_that_it_goes_first) {
+  in_loop.nodes[2].flags = also_in_loop.nodes[2].flags = PLACE_LOOP;
+  add((struct claimed){.hash = A, .place = &in_loop});
+  add((struct claimed){.hash = B, .place = &after});
+  cr_assert_eq(winner()->hash, A);
+  cr_assert(is_guess());
+  settle.last = &also_in_loop;
+  cr_assert_not(is_guess(), "it goes on");
+}
+
 /* A function that ends in a jump to another leaves no frame: the ways part in functions. */
 Test(settle_places, where_a_call_is_not_understood_what_comes_first_in_the_program_goes_first) {
   struct place within = way(ALSO_IN_LOOP, node(BATCHES, 2, false)), here = within;
