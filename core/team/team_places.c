@@ -21,6 +21,11 @@ static struct team_alias *find_alias(struct team *team, uint64_t own, uint64_t t
   return NULL;
 }
 
+/* Whether the second of two alone stands in a loop: a rank comes to it again, and not to the first. */
+static bool is_in_front(const struct place *place, const struct place *in_loop) {
+  return place_leaves_loop(in_loop, place) && !place_leaves_loop(place, in_loop);
+}
+
 /* The only unit that one of this rank has been taken for. One that is in the sequence itself is
  * taken for nothing; nor is one for a unit whose place is forgotten, since nobody could be told
  * where that is. */
@@ -31,7 +36,14 @@ static const struct team_alias *only_alias(struct team *team, uint64_t own) {
   for (uint32_t i = 0; i < TEAM_ALIASES; i++)
     if (team->places.aliases[i].own == own && &team->places.aliases[i] != alias)
       return NULL;
-  return team_known_place(team, alias->place) == NULL ? NULL : alias;
+  const struct known_place *taken = team_known_place(team, alias->place),
+                           *stands = place_table_find(team->places.own, alias->place_own);
+  const struct known_unit *expected = unit_table_known(team->table, team->symbol_expected);
+  bool is_expected = expected != NULL && expected->hash == alias->taken;
+  if (taken == NULL ||
+      (stands != NULL && !is_expected && is_in_front(&taken->place, &stands->place)))
+    return NULL;
+  return alias;
 }
 
 struct unit team_class(struct team *team, struct unit unit, struct member *members) {
