@@ -118,8 +118,8 @@ bool settle_is_stood_at(const struct claimed *claimed);
  *     (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not
  *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of
- *     them: unless one is known to be in the program of all. Nor where one is in a loop and has a twin,
- *     which is a compiler's;
+ *     them: unless one is known to be in the program of all. Nor of loops, if ranks count the rounds of
+ *     the loop around both;
  *   - they part, go into one function, and all this but the last holds of what they are in it
  *     (place_in_one_function): each rank calls it in a branch of its own;
  *   - one stands in a loop in which the other does not stand, and one thread can come from one to

@@ -136,8 +136,7 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b) {
   if (a->hash == b->hash || a->place == NULL || b->place == NULL)
     return false;
   bool one_may_end = place_relate(a->place, b->place) == PLACE_ALTERNATIVE ||
-                     (place_are_branches(a->place, b->place) && !place_is_twin(a->place) &&
-                      !place_is_twin(b->place));
+                     (place_are_branches(a->place, b->place) && !settle_are_counted(a, b));
   return may_be_two_points(a, b) || may_be_two_points_of_one_function(a, b) ||
          (one_may_end && may_end_the_loop(a, b));
 }

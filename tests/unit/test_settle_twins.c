@@ -63,6 +63,18 @@ Test(settle_twins, in_one_round_of_an_even_program_branches_are_one_unit) {
   cr_assert_not(is_guess());
 }
 
+Test(settle_twins, where_nobody_counts_rounds_and_the_condition_may_change_they_are_one_by_a_guess) {
+  claim_them(false, true, false);
+  cr_assert(is_unanimous());
+  cr_assert(is_guess(), "one may be the next round's");
+  claim_them(false, true, true);
+  cr_assert_not(is_guess());
+  one.nodes[2].flags |= PLACE_FIXED;
+  other.nodes[2].flags |= PLACE_FIXED;
+  claim_them(false, true, false);
+  cr_assert_not(is_guess());
+}
+
 Test(settle_twins, not_where_ranks_may_be_in_two_rounds) {
   claim_both(true, false);
   cr_assert_not(is_unanimous());
