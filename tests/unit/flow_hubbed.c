@@ -189,6 +189,65 @@ static bool decides_between(const struct known *known, uint32_t block, uint32_t 
   return count == 2 && !known->program->blocks[block].returns && (known->reached & BIT(block));
 }
 
+static bool is_head(const struct known *known, uint32_t block) {
+  bool found = false;
+  for (uint32_t i = 0; i < known->program->graph.nedges; i++) {
+    const struct flow_edge *edge = &known->program->edges[i];
+    found |= edge->to == block && (known->reached & BIT(edge->from)) &&
+             (edge->from == block ||
+              !(truth_closure(known->next, BIT(0), ~BIT(block)) & BIT(edge->from)));
+  }
+  return found;
+}
+
+static void lead_blocks_to(struct graph_program *as, const struct known *known, blocks_t blocks,
+                           uint32_t to) {
+  uint32_t ends[2], numbers[2];
+  for (uint32_t block = 0; block < known->program->graph.nblocks; block++) {
+    if (!(blocks & BIT(block)) || !decides_between(known, block, ends, numbers))
+      continue;
+    as->edges[numbers[0]].to = to;
+    as->edges[numbers[1]].from = UINT32_MAX;
+  }
+}
+
+static void tidy(struct graph_program *as) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < as->graph.nedges; i++)
+    if (as->edges[i].from != UINT32_MAX)
+      as->edges[kept++] = as->edges[i];
+  as->graph.nedges = kept;
+}
+
+/* One turn: what decides in a cycle as the head of a loop around it does, which does nothing else, leads to that. Returns
+ * whether there was any. */
+static bool share_begins(struct graph_program *as) {
+  struct graph_program before;
+  struct known known;
+  blocks_t shared = 0;
+  memcpy(&before, as, sizeof before);
+  before.graph.blocks = before.blocks;
+  before.graph.edges = before.edges;
+  know(&known, &before);
+  for (uint32_t head = 0; head < before.graph.nblocks; head++) {
+    uint32_t ends[2], numbers[2], others[2];
+    if ((shared & BIT(head)) || before.blocks[head].sites != 0 || !is_head(&known, head) ||
+        !decides_between(&known, head, ends, numbers) || ends[0] == ends[1])
+      continue;
+    blocks_t cycle = known.cycle[ends[0]], both = BIT(ends[0]) | BIT(ends[1]), found = 0;
+    if (cycle == 0 || (cycle & BIT(head)) || (both & ~(known.entries & cycle)))
+      continue;
+    for (uint32_t block = 0; block < before.graph.nblocks; block++)
+      if ((cycle & ~shared & BIT(block)) && decides_between(&known, block, others, numbers) &&
+          (BIT(others[0]) | BIT(others[1])) == both)
+        found |= BIT(block);
+    lead_blocks_to(as, &known, found, head);
+    shared |= found;
+  }
+  tidy(as);
+  return shared != 0;
+}
+
 /* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else, or between that and
  * what it goes on with, leads to that. Returns whether there was any. */
 static bool share_tests(struct graph_program *as) {
@@ -215,16 +274,11 @@ static bool share_tests(struct graph_program *as) {
       blocks_t both = BIT(others[0]) | BIT(others[1]);
       if (both != (BIT(ends[0]) | BIT(ends[1])) && both != (entry | BIT(test)))
         continue;
-      as->edges[numbers[0]].to = test;
-      as->edges[numbers[1]].from = UINT32_MAX;
+      lead_blocks_to(as, &known, BIT(block), test);
       shared |= BIT(block);
     }
   }
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < as->graph.nedges; i++)
-    if (as->edges[i].from != UINT32_MAX)
-      as->edges[kept++] = as->edges[i];
-  as->graph.nedges = kept;
+  tidy(as);
   return shared != 0;
 }
 
@@ -234,6 +288,6 @@ void truth_add_hubs(const struct graph_program *program, struct graph_program *a
   as->graph.blocks = as->blocks;
   as->graph.edges = as->edges;
   for (int turn = 0; turn < TURNS_MAX; turn++)
-    if (!share_tests(as) && !add_hubs(as, &nhubs))
+    if (!share_begins(as) && !share_tests(as) && !add_hubs(as, &nhubs))
       break;
 }

@@ -105,6 +105,10 @@ struct flow;
  * hubs before it. Sixteen such cycles within each other get hubs, in functions of half the limits
  * above.
  *
+ * Nor is it a cycle of its own where the loop around it begins with a block without sites that decides between the
+ * same entries: then the blocks that decide so lead to that head. A compiler copies it to where it knows something of a
+ * round (`for (...) { if (c) x(); if (i == 0 && rank == 0) y(); ... }`), and goes on with the next round from there.
+ *
  * Nor is a cycle of several entries left where one of them is its test: a block without sites that decides between
  * another entry and a way out. A block in front of the cycle that decides between the same two leads to the
  * test; so does one that decides between that entry and the test: it decides of the first round. `for (...) x(); while (c) y();` is compiled so that c is tested behind x as well, and from there control enters

@@ -32,11 +32,12 @@ struct hubs {
   uint32_t *ahead[2];   /* its edges, if it has two, and both are ordinary; FLOW_NONE */
   uint32_t *stack;
   bool *is_entry;
+  bool *is_head;   /* of a loop */
   bool *decides;   /* it decides between entries of its cycle, which it goes back to */
   bool *is_tested; /* of a cycle: some block of it does */
 };
 
-enum { WORD_ARRAYS = 12, BOOL_ARRAYS = 3 };
+enum { WORD_ARRAYS = 12, BOOL_ARRAYS = 4 };
 
 static bool hubs_allocate(struct hubs *hubs) {
   size_t n = hubs->graph->nblocks, nedges = (size_t)hubs->graph->nedges + 1;
@@ -52,6 +53,7 @@ static bool hubs_allocate(struct hubs *hubs) {
     *arrays[i] = hubs->cycle + (i + 1) * n;
   hubs->decides = hubs->is_entry + n;
   hubs->is_tested = hubs->decides + n;
+  hubs->is_head = hubs->is_tested + n;
   return true;
 }
 
@@ -70,7 +72,9 @@ static bool hubs_find_forward(struct hubs *hubs) {
   bool found = false;
   for (uint32_t i = 0; i < hubs->graph->nedges; i++) {
     uint32_t from = hubs->graph->edges[i].from, to = hubs->graph->edges[i].to;
-    if (tree->rank[from] == FLOW_NONE || flow_dominates(tree, to, from))
+    bool goes_round = flow_dominates(tree, to, from);
+    hubs->is_head[to] |= goes_round;
+    if (goes_round || tree->rank[from] == FLOW_NONE)
       continue;
     hubs->forward[hubs->nforward++] = (struct flow_arc){from, to};
     found |= tree->rank[from] > tree->rank[to];
@@ -228,21 +232,28 @@ static uint32_t hubs_end_of(const struct hubs *hubs, uint32_t edge) {
   return to;
 }
 
+/* Where the two ways of a block that decides lead. False: it is none such. */
+static bool hubs_find_ends(const struct hubs *hubs, uint32_t block, uint32_t ends[2]) {
+  if (hubs->ahead[0][block] == FLOW_NONE)
+    return false;
+  for (int way = 0; way < 2; way++)
+    ends[way] = hubs_end_of(hubs, hubs->ahead[way][block]);
+  return true;
+}
+
+static bool hubs_is_entry_of(const struct hubs *hubs, uint32_t block, uint32_t cycle) {
+  return hubs->is_entry[block] && hubs->cycle[block] == cycle;
+}
+
 /* Of an entry of a cycle that does nothing but to decide whether the cycle goes on: the entry that it goes on
  * with. FLOW_NONE: it is none such. */
 static uint32_t hubs_tested_entry(const struct hubs *hubs, uint32_t block) {
-  uint32_t found = FLOW_NONE, count = 0;
+  uint32_t ends[2], cycle = hubs->cycle[block];
   if (!hubs->is_entry[block] || hubs->graph->blocks[block].sites != 0 ||
-      hubs->ahead[0][block] == FLOW_NONE)
+      !hubs_find_ends(hubs, block, ends) ||
+      hubs_is_entry_of(hubs, ends[0], cycle) == hubs_is_entry_of(hubs, ends[1], cycle))
     return FLOW_NONE;
-  for (int way = 0; way < 2; way++) {
-    uint32_t end = hubs_end_of(hubs, hubs->ahead[way][block]);
-    if (hubs->cycle[end] != hubs->cycle[block] || !hubs->is_entry[end])
-      continue;
-    found = end;
-    count++;
-  }
-  return count == 1 ? found : FLOW_NONE;
+  return ends[hubs_is_entry_of(hubs, ends[1], cycle)];
 }
 
 /* Where control comes from to what only leads on to an edge's end. */
@@ -261,22 +272,52 @@ static bool hubs_are_two(const uint32_t ends[2], uint32_t one, uint32_t other) {
  * the test does of each other, between what it goes on with and the test. */
 static bool hubs_decides_as(const struct hubs *hubs, uint32_t block, uint32_t test,
                             uint32_t entry) {
-  if (hubs->cycle[block] == hubs->cycle[test] || hubs->ahead[0][block] == FLOW_NONE)
-    return false;
   uint32_t ends[2], ends_of_test[2];
-  for (int way = 0; way < 2; way++) {
-    ends[way] = hubs_end_of(hubs, hubs->ahead[way][block]);
-    ends_of_test[way] = hubs_end_of(hubs, hubs->ahead[way][test]);
+  return hubs->cycle[block] != hubs->cycle[test] && hubs_find_ends(hubs, block, ends) &&
+         hubs_find_ends(hubs, test, ends_of_test) &&
+         (hubs_are_two(ends, ends_of_test[0], ends_of_test[1]) || hubs_are_two(ends, entry, test));
+}
+
+static void hubs_share(struct hubs *hubs, struct flow_copy *made, uint32_t block, uint32_t test) {
+  made->edges[hubs->ahead[0][block]].to = test;
+  made->edges[hubs->ahead[1][block]].from = FLOW_NONE;
+  hubs->ahead[0][block] = FLOW_NONE;
+}
+
+/* Whether a loop begins with a block that does nothing but to decide between two entries of a cycle in the loop. */
+static bool hubs_begins_loop(const struct hubs *hubs, uint32_t block, uint32_t ends[2]) {
+  if (!hubs->is_head[block] || hubs->graph->blocks[block].sites != 0 ||
+      !hubs_find_ends(hubs, block, ends))
+    return false;
+  uint32_t cycle = hubs->cycle[ends[0]];
+  return ends[0] != ends[1] && cycle != FLOW_NONE && cycle != hubs->cycle[block] &&
+         hubs->is_entry[ends[0]] && hubs_is_entry_of(hubs, ends[1], cycle);
+}
+
+/* Lets what decides in a cycle as the begin of the loop around it does lead to that, of which a compiler has made a copy
+ * where it knows something of the round. Whether there is any. */
+static bool hubs_share_begins(struct hubs *hubs, struct flow_copy *made) {
+  bool shared = false;
+  for (uint32_t head = 0; head < hubs->graph->nblocks; head++) {
+    uint32_t ends[2], others[2];
+    if (!hubs_begins_loop(hubs, head, ends))
+      continue;
+    for (uint32_t i = hubs->edges_to[ends[0]]; i != FLOW_NONE; i = hubs->edges_next[i]) {
+      uint32_t block = hubs_begin_of(hubs, i);
+      if (hubs->cycle[block] != hubs->cycle[ends[0]] || !hubs_find_ends(hubs, block, others) ||
+          !hubs_are_two(others, ends[0], ends[1]))
+        continue;
+      hubs_share(hubs, made, block, head);
+      shared = true;
+    }
   }
-  return hubs_are_two(ends, ends_of_test[0], ends_of_test[1]) || hubs_are_two(ends, entry, test);
+  return shared;
 }
 
 /* Lets all that decides as a cycle's test does lead to the test: of `while (x) ...` behind something else a compiler
- * makes a test of its own (gcc -O2), so that control enters the cycle behind the test, and at it. Returns whether
- * there are any. */
+ * makes a test of its own (gcc -O2), so that control enters the cycle behind the test, too. Whether there is any. */
 static bool hubs_share_tests(struct hubs *hubs, struct flow_copy *made) {
   bool shared = false;
-  hubs_find_ahead(hubs);
   for (uint32_t test = 0; test < hubs->graph->nblocks; test++) {
     uint32_t entry = hubs_tested_entry(hubs, test);
     if (entry == FLOW_NONE)
@@ -285,9 +326,7 @@ static bool hubs_share_tests(struct hubs *hubs, struct flow_copy *made) {
       uint32_t block = hubs_begin_of(hubs, i);
       if (!hubs_decides_as(hubs, block, test, entry))
         continue;
-      made->edges[hubs->ahead[0][block]].to = test;
-      made->edges[hubs->ahead[1][block]].from = FLOW_NONE;
-      hubs->ahead[0][block] = FLOW_NONE;
+      hubs_share(hubs, made, block, test);
       shared = true;
     }
   }
@@ -352,7 +391,8 @@ static bool hubs_make(struct hubs *hubs, struct flow_copy *made, uint32_t nwritt
   hubs_list_cycles(hubs);
   hubs_find_entries(hubs);
   hubs_find_ways(hubs);
-  *more = hubs_share_tests(hubs, made);
+  hubs_find_ahead(hubs);
+  *more = hubs_share_begins(hubs, made) || hubs_share_tests(hubs, made);
   if (*more) {
     flow_copy_tidy(made);
     return true;
