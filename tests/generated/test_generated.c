@@ -104,6 +104,25 @@ Test(generated, even_c_programs_of_copies_of_calls_without_arguments) {
   check_seeds("no_arguments", (int[]){10312, 11110, 12657}, 3);
 }
 
+/* Even ones, in which gcc copies the begin of a loop, or the last round, to where it knows something of it. */
+Test(generated, even_c_programs_of_rounds_that_begin_or_end_elsewhere) {
+  check_seeds("no_arguments", (int[]){610828, 610555, 611317, 611471}, 4);
+  check_seeds("optimised", (int[]){600037, 601306}, 2);
+}
+
+/* Even ones and an uneven one, in which clang puts the first round of a loop in front of it. */
+Test(generated, cpp_programs_of_a_first_round_in_front_of_its_loop) {
+  check_seeds("cpp", (int[]){600991, 601231, 600534}, 3);
+}
+
+/* Of a loop of epochs whose first one is asked for in front; a frame that a tail call has left out; and conditions of
+ * each rank's own steps. */
+Test(generated, programs_whose_points_have_an_order_or_are_told) {
+  check_seeds("c", (int[]){401025, 406955}, 2);
+  check_seeds("python", (int[]){404936}, 1);
+  check_seeds("alike", (int[]){611290}, 1);
+}
+
 /* Without data a rank comes to another branch than the others: they are told, where the counter's remainder decides, and
  * where a compiler keeps it in a register that calls do not keep. */
 Test(generated, c_programs_of_branches_that_a_counter_decides) {

@@ -51,6 +51,7 @@ struct flow_values {
   uint64_t moves;  /* which it sets to a number, or adds one to: they are meant to change */
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
+  bool counts;     /* it compares what each round of the loop around it adds to, and may end that */
   /* It ends a loop by what that counts, from a number to a number: the first round never ends there, and no compiler asks for that in
    * front of the loop. */
   bool counts_numbers;

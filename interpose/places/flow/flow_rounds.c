@@ -148,7 +148,8 @@ bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uin
   for (uint32_t i = 0; graph->values != NULL && i < graph->nblocks; i++)
     if (flow_rounds_around(rounds, loop, flow_rounds_loop(rounds, i)))
       moves |= graph->values[i].moves;
-  return graph->values != NULL && (graph->values[block].tests & moves) != 0;
+  return graph->values != NULL &&
+         (graph->values[block].counts || (graph->values[block].tests & moves) != 0);
 }
 
 const struct flow_lists *flow_rounds_previous(const struct flow_rounds *rounds) {

@@ -288,6 +288,18 @@ static enum before look_back(struct copying *copying, uint32_t block, size_t end
   return block == 0 ? BEFORE_NONE : BEFORE_COPY;
 }
 
+/* Whether control leaves the loop of the original between two blocks, not by what the loop counts, and may come to the
+ * original in this round yet where it does: a compiler has put what it knows of the last round behind the loop. */
+static bool parts_here(const struct copying *copying, uint32_t from, uint32_t to,
+                       const struct native_call *original) {
+  const struct flow_rounds *rounds = copying->rounds;
+  uint32_t loop = loop_of(copying, original);
+  return flow_rounds_around(rounds, loop, flow_rounds_loop(rounds, from)) &&
+         !flow_rounds_around(rounds, loop, flow_rounds_loop(rounds, to)) &&
+         !flow_rounds_is_counted(rounds, loop, from) &&
+         flow_rounds_leads(copying->rounds, from, block_of(copying, original));
+}
+
 /* Whether control comes to a copy, but for what is called on its own way, from where it leads to the
  * original in the same round. Where nothing is called on that way, it may as well be the way to what is
  * left over behind the loop. */
@@ -304,7 +316,8 @@ static bool comes_as(struct copying *copying, const struct native_call *copy,
       return false;
     for (uint32_t i = previous->start[block]; i < previous->start[block + 1]; i++) {
       uint32_t from = previous->items[i];
-      if (before == BEFORE_BOTH || copying->marked[from])
+      if (before == BEFORE_BOTH || copying->marked[from] ||
+          (own && parts_here(copying, from, block, original)))
         continue;
       copying->marked[from] = true;
       copying->stack[depth++] = from;

@@ -185,6 +185,14 @@ static bool find_counter(const struct search *search, const struct native_decisi
          (is_step && !decision->is_bit && find_limit(search, &found->limit));
 }
 
+/* Whether a condition may end the loop, and compares a counter of that. */
+static bool is_counted(const struct search *search, const struct native_decision *decision,
+                       struct compared *compared) {
+  return is_in_itself(search, decision->block) && (search->ways[decision->block] & WAY_LEAVES) &&
+         (find_counter(search, decision, false, compared) ||
+          find_counter(search, decision, true, compared));
+}
+
 /* A condition that begins or ends each round counts more than one in between. */
 static bool find_compared(const struct search *search, struct compared *found) {
   const struct native_counting *counting = search->words.counting;
@@ -193,11 +201,7 @@ static bool find_compared(const struct search *search, struct compared *found) {
   for (uint32_t i = 0; i < counting->ndecisions; i++) {
     const struct native_decision *decision = &counting->decisions[i];
     bool goes_round = (search->ways[decision->block] & WAY_ROUND) != 0;
-    if (!is_in_itself(search, decision->block) || !(search->ways[decision->block] & WAY_LEAVES) ||
-        (has && !goes_round))
-      continue;
-    if (!find_counter(search, decision, false, &compared) &&
-        !find_counter(search, decision, true, &compared))
+    if ((has && !goes_round) || !is_counted(search, decision, &compared))
       continue;
     *found = compared;
     has = true;
@@ -323,12 +327,21 @@ static void note_numbers(struct search *search, const struct compared *compared)
                                                 begins_with_number(search, compared->counter.of);
 }
 
+static void note_counted(struct search *search) {
+  const struct native_counting *counting = search->words.counting;
+  struct compared compared;
+  for (uint32_t i = 0; i < counting->ndecisions; i++)
+    if (is_counted(search, &counting->decisions[i], &compared))
+      search->graph->values[counting->decisions[i].block].counts = true;
+}
+
 static void count_loop(struct search *search, uint32_t loop) {
   const struct native_counting *counting = search->words.counting;
   struct compared compared;
   if (!native_words_find(&search->words, loop) || !search->words.has_round)
     return;
   look_at_edges(search);
+  note_counted(search);
   if (!find_compared(search, &compared))
     return;
   note_numbers(search, &compared);

@@ -256,14 +256,16 @@ static bool words_are_met(const struct native_decision *decision, const struct f
 }
 
 /* There what holds one of the two holds the other, too, if that is a number, or what a variable has held since the round began: so what an inner
- * loop has counted is its limit behind it. */
+ * loop has counted is its limit behind it. In the loop itself what is known already stays: where another way comes there, too, both must say
+ * the same. */
 static void words_meet(const struct native_words *words, const struct native_decision *decision,
                        struct native_word one, struct native_word other, struct native_word *made) {
   const struct native_counting *counting = words->counting;
   struct native_changes changes = counting->blocks[decision->block];
   struct native_word is = words_through(other, words_before(words, decision->block));
   bool stays = other.kind == NATIVE_WORD_VARIABLE && words_keep(is, other.of);
-  bool is_changed = false;
+  bool is_changed = false,
+       is_inner = flow_rounds_loop(words->rounds, decision->block) != words->loop;
   if (one.kind != NATIVE_WORD_VARIABLE || (!stays && is.kind != NATIVE_WORD_NUMBER))
     return;
   if (is.width > decision->bits)
@@ -271,10 +273,11 @@ static void words_meet(const struct native_words *words, const struct native_dec
   for (uint32_t i = changes.first; i < changes.first + changes.count; i++) {
     const struct native_change *change = &counting->changes[i];
     is_changed |= change->variable == one.of;
-    if (change->to.kind == one.kind && change->to.of == one.of && change->to.plus == one.plus)
+    if (change->to.kind == one.kind && change->to.of == one.of && change->to.plus == one.plus &&
+        (is_inner || made[change->variable].kind == NATIVE_WORD_UNKNOWN))
       made[change->variable] = is;
   }
-  if (!is_changed && one.plus == 0)
+  if (!is_changed && one.plus == 0 && (is_inner || made[one.of].kind == NATIVE_WORD_UNKNOWN))
     made[one.of] = is;
 }
 
