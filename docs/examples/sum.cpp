@@ -4,6 +4,8 @@
 //         -L$CUDA_HOME/lib64 -lcudart -lnccl
 //     nccl-join run -n 8 ./sum
 //
+// Without a GPU: -L"$(nccl-join config --loopback)" in front of -lcudart, and nccl-join run --loopback -n 8 ./sum
+//
 // Nothing follows the loop but the next epoch's, so the program says where it ends
 // (nccl_join_leave): a rank that has no more data waits there, and answers the others' sums with
 // zeros. Without nccl-join the word does nothing.

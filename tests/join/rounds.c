@@ -149,6 +149,24 @@ Test(rounds, of_ranks_without_a_batch_in_the_first_epoch) {
     cr_skip("not built");
 }
 
+/* A loop of batches says how many are left: no epochs, whatever each rank has. */
+Test(rounds, of_batches_alone_are_none_of_epochs) {
+  static const char *const environments[] = {NULL, WAIT};
+  char program[64];
+  int looked = 0, all;
+  for (size_t build = 0; build < COUNT(builds); build++)
+    for (size_t i = 0; i < 2 && is_built(builds[build], program); i++, looked++) {
+      struct run *result = run_epochs(program, "batches", "7,3", environments[i]);
+      cr_expect_eq(count_mixed(result, &all), 0);
+      cr_expect(all == 10 && !run_says(result, "WARN"), "%s\n%s", program, result->errors);
+      cr_expect(strstr(result->output, "RESULT 1 sum 0 2 0 2") != NULL, "%s\n%s", program,
+                result->output);
+      run_free(result);
+    }
+  if (looked == 0)
+    cr_skip("not built");
+}
+
 /* Of epochs all say the rounds, and of files within, of which each leaves out those of others, nobody is in another one. */
 Test(rounds, that_ranks_leave_out_within_epochs_are_their_own) {
   run_needs_python();

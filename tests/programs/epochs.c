@@ -1,7 +1,8 @@
 /* Epochs with nothing between them, gone round in one of several ways: --how up, in order, with the number in a variable; down, from the last
  * one; over, over an array of what they are; function, in a function that is given how many there are; settings, as many as a
  * structure says that is passed on; global, as many as a variable of the program says; while, in a while; counted, in a variable of the program;
- * models, some in each round of a loop around; phases, the same in a function; pairs, two, as the compiler knows.
+ * models, some in each round of a loop around; phases, the same in a function; pairs, two, as the compiler knows; batches, those of the first
+ * epoch alone.
  *
  * Results: "sum <epoch> <i> <epoch of all> <n>" of each sum: the mean epoch of those that take part, and how many they are; "left".
  */
@@ -31,7 +32,8 @@ static struct epoch all[EPOCHS_ROOM];
 
 static const struct option options[] = {
     {"--how", &how, NULL,
-     "up, down, over, function, settings, global, while, counted, models, phases or pairs"},
+     "up, down, over, function, settings, global, while, counted, models, phases, pairs or "
+     "batches"},
     {"--iterations", &iterations, NULL, "per rank and epoch: 3,5,5 or 3,5/5,3"},
     {"--grouped", NULL, &grouped, "1: each sum is a group"},
     {"--models", NULL, &models, "how many rounds the loop of models has: 2"},
@@ -72,6 +74,12 @@ static __attribute__((noinline)) void train_phases(int first, int phases) {
   for (int phase = 0; phase < phases; phase++)
     for (int i = 0; i < all[first + phase].n; i++)
       sum(first + phase, i);
+}
+
+/* No epochs: so many batches are left. */
+static __attribute__((noinline)) void train_batches(int left) {
+  for (int i = 0; left > 0; left--)
+    sum(0, i++);
 }
 
 /* Not all compilers make two loops of the one over models. */
@@ -118,6 +126,8 @@ static void train(void) {
       train_phases(round * each, each);
   } else if (strcmp(how, "pairs") == 0) {
     train_pairs(rounds);
+  } else if (strcmp(how, "batches") == 0) {
+    train_batches(all[0].n);
   } else {
     while (number < count) {
       for (int i = 0; i < all[number].n; i++)

@@ -290,6 +290,17 @@ Test(place_rounds, of_two_loops_count_as_far_as_both_say_theirs) {
             "each rank may leave out others of the outer one");
 }
 
+/* One of two loops may be that of epochs. */
+Test(place_rounds, of_what_is_left_begin_where_there_is_a_loop_within) {
+  const struct place_round left = {PLACE_EPOCHS_MAX - 3, PLACE_EPOCHS_MAX};
+  const struct place_round one[] = {{0}, left, {0}}, two[] = {{0}, left, {0}, {0}};
+  struct place after = way(AFTER), first = way(FIRST);
+  after.rounds = place_rounds_of(after.nodes, after.nnodes, one);
+  first.rounds = place_rounds_of(first.nodes, first.nnodes, two);
+  cr_expect_eq(place_rounds_begin(&after), 0);
+  cr_expect_eq(place_rounds_begin(&first), 1);
+}
+
 Test(place_rounds, of_two_loops_are_alike_level_by_level) {
   const place_rounds_t of[] = {
       of_models((struct place_round){2, 3}, (struct place_round){2, 2}).rounds,
