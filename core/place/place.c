@@ -301,8 +301,8 @@ bool place_is_reached(const struct place *a, const struct place *b) {
 
 bool place_are_two_conditions(const struct place *a, const struct place *b) {
   uint32_t at;
-  return place_relate(a, b) == PLACE_ALTERNATIVE && place_is_reached(a, b) &&
-         place_part(a, b, &at) && !((a->nodes[at].flags ^ b->nodes[at].flags) & PLACE_CAUGHT);
+  return place_is_reached(a, b) && place_part(a, b, &at) &&
+         !((a->nodes[at].flags ^ b->nodes[at].flags) & PLACE_CAUGHT);
 }
 
 bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y) {

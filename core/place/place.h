@@ -160,8 +160,9 @@ bool place_is_reached(const struct place *a, const struct place *b);
 /* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c). */
 bool place_are_branches(const struct place *a, const struct place *b);
 
-/* Whether they are two conditions of one round: one thread can come from one of the two to the other, and not by an
- * exception alone. What stands in a handler may be there for what the exception has kept from happening. */
+/* Of two places of which each can be come to alone (PLACE_ALTERNATIVE), whether they are two conditions of one round: one
+ * thread can come from one of the two to the other, and not by an exception alone. What stands in a handler may be there for
+ * what the exception has kept from happening. */
 bool place_are_two_conditions(const struct place *a, const struct place *b);
 
 /* Whether they are one collective of one function, which is called from two branches of one

@@ -165,9 +165,10 @@ uint32_t place_rounds_begin(const struct place *place) {
   uint32_t level = 0;
   for (; level < PLACE_LEVELS; level++) {
     uint32_t loop = loop_at_level(place, level);
-    bool are_left = total_at(place->rounds, level) == 1 + PLACE_EPOCHS_MAX % TOTALS;
-    if (place_epoch(place->rounds, level).number == 0 || loop + 1 >= place->nnodes ||
-        loop + 1 >= PLACE_NODES_MAX || ((level > 0 || are_left) && !has_loop_behind(place, loop)))
+    struct place_round epoch = place_epoch(place->rounds, level);
+    bool may_be_batches = level > 0 || epoch.total == PLACE_EPOCHS_MAX; /* place_round_left */
+    if (epoch.number == 0 || loop + 1 >= place->nnodes || loop + 1 >= PLACE_NODES_MAX ||
+        (may_be_batches && !has_loop_behind(place, loop)))
       break;
   }
   return level;

@@ -103,8 +103,8 @@ uint32_t place_number_of(struct place_numbers parts);
 
 /* Of so many loops around a place rounds begin: of the outermost, and of the one in it, if that has another loop around the place, as
  * that of the models which are trained one after the other has that of their batches. The outermost must have one, too, if only what is
- * left of it is known (place_round_left): else it may be that of batches, of which each rank has its own. Up to the first that does not say how many
- * rounds it has, or has more than PLACE_EPOCHS_MAX, or may not be the one at that level. */
+ * left of it is known (place_round_left): else it may be that of batches, of which each rank has its own. Up to the first that does not
+ * say how many rounds it has, or has more than PLACE_EPOCHS_MAX, or may not be the one at that level. */
 uint32_t place_rounds_begin(const struct place *place);
 
 /* Of the loop at a level. False: it is none of these. */

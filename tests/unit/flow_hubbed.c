@@ -148,14 +148,20 @@ static void lead_to(const struct known *known, struct graph_program *as, blocks_
   as->graph.nedges = kept;
 }
 
+/* What is known where a turn begins: of a copy, as that changes the program. */
+static void know_before(struct known *known, struct graph_program *before,
+                        const struct graph_program *as) {
+  memcpy(before, as, sizeof *before);
+  before->graph.blocks = before->blocks;
+  before->graph.edges = before->edges;
+  know(known, before);
+}
+
 /* One turn: a hub for each cycle that decides between its entries. Returns whether there were any. */
 static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   struct graph_program before;
   struct known known;
-  memcpy(&before, as, sizeof before);
-  before.graph.blocks = before.blocks;
-  before.graph.edges = before.edges;
-  know(&known, &before);
+  know_before(&known, &before, as);
   for (uint32_t block = 0; block < before.graph.nblocks; block++) {
     blocks_t cycle = known.cycle[block];
     if (cycle == 0 || (cycle & (BIT(block) - 1)) || !is_tested(&known, cycle))
@@ -225,10 +231,7 @@ static bool share_begins(struct graph_program *as) {
   struct graph_program before;
   struct known known;
   blocks_t shared = 0;
-  memcpy(&before, as, sizeof before);
-  before.graph.blocks = before.blocks;
-  before.graph.edges = before.edges;
-  know(&known, &before);
+  know_before(&known, &before, as);
   for (uint32_t head = 0; head < before.graph.nblocks; head++) {
     uint32_t ends[2], numbers[2], others[2];
     if ((shared & BIT(head)) || before.blocks[head].sites != 0 || !is_head(&known, head) ||
@@ -254,10 +257,7 @@ static bool share_tests(struct graph_program *as) {
   struct graph_program before;
   struct known known;
   blocks_t shared = 0;
-  memcpy(&before, as, sizeof before);
-  before.graph.blocks = before.blocks;
-  before.graph.edges = before.edges;
-  know(&known, &before);
+  know_before(&known, &before, as);
   for (uint32_t test = 0; test < before.graph.nblocks; test++) {
     uint32_t ends[2], numbers[2], others[2];
     if (!(known.entries & BIT(test)) || (shared & BIT(test)) || before.blocks[test].sites != 0 ||

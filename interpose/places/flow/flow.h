@@ -112,7 +112,8 @@ struct flow;
  *
  * Nor is a cycle of several entries left where one of them is its test: a block without sites that decides between
  * another entry and a way out. A block in front of the cycle that decides between the same two leads to the
- * test; so does one that decides between that entry and the test: it decides of the first round. `for (...) x(); while (c) y();` is compiled so that c is tested behind x as well, and from there control enters
+ * test; so does one that decides between that entry and the test: it decides of the first round.
+ * `for (...) x(); while (c) y();` is compiled so that c is tested behind x as well, and from there control enters
  * the second loop behind its test.
  *
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
