@@ -17,6 +17,7 @@ struct overlap *overlap_create(uint64_t identity) {
 
 static void team_free(struct overlap_team *team) {
   free(team->identities);
+  free(team->by_identity);
   free(team->rank_in);
   free(team->holders);
   free(team);
@@ -37,11 +38,33 @@ void overlap_destroy(struct overlap *overlap) {
   free(overlap);
 }
 
+/* identities: of the ranks that are ordered. */
+static int by_identity(const void *a, const void *b, void *identities) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  const uint64_t *of = identities;
+  return of[x] != of[y] ? (of[x] > of[y]) - (of[x] < of[y]) : (x > y) - (x < y);
+}
+
+static void order_ranks(struct overlap_team *team) {
+  uint32_t nranks = team->team->plane->nranks;
+  for (uint32_t rank = 0; rank < nranks; rank++)
+    team->by_identity[rank] = rank;
+  qsort_r(team->by_identity, nranks, sizeof(*team->by_identity), by_identity, team->identities);
+}
+
+/* The first of that identity. */
 static uint32_t rank_of(const struct overlap_team *team, uint64_t identity) {
-  for (uint32_t rank = 0; rank < team->team->plane->nranks; rank++)
-    if (team->identities[rank] == identity)
-      return rank;
-  return NOWHERE;
+  uint32_t nranks = team->team->plane->nranks, first = 0;
+  for (uint32_t end = nranks; first < end;) {
+    uint32_t middle = first + (end - first) / 2;
+    if (team->identities[team->by_identity[middle]] < identity)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  return first < nranks && team->identities[team->by_identity[first]] == identity
+             ? team->by_identity[first]
+             : NOWHERE;
 }
 
 static bool has_others(const struct overlap_team *team, uint32_t than) {
@@ -101,14 +124,18 @@ static struct overlap_team *overlap_add_team(struct overlap *overlap, struct tea
   *added = (struct overlap_team){
       .overlap = overlap, .team = team, .available = true, .patience = OVERLAP_PATIENCE_MS};
   added->identities = calloc(nranks, sizeof(*identities));
+  added->by_identity = calloc(nranks, sizeof(*added->by_identity));
   added->holders = calloc(nranks, sizeof(*added->holders));
   teams[overlap->nteams++] = added;
-  if (added->identities != NULL)
+  bool has_room = added->identities != NULL && added->by_identity != NULL;
+  if (has_room) {
     memcpy(added->identities, identities, nranks * sizeof(*identities));
+    order_ranks(added);
+  }
   if (overlap->predictor == NULL && overlap->nteams > 1)
     overlap->predictor = rank_predictor_create();
-  if (added->identities == NULL || added->holders == NULL ||
-      (overlap->predictor == NULL && overlap->nteams > 1) || !map_ranks(overlap)) {
+  if (!has_room || added->holders == NULL || (overlap->predictor == NULL && overlap->nteams > 1) ||
+      !map_ranks(overlap)) {
     take_out(overlap, overlap->nteams - 1);
     return NULL;
   }

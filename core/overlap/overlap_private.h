@@ -23,7 +23,8 @@ struct overlap_team {
   struct overlap *overlap;
   struct team *team;
   uint64_t *identities;
-  uint32_t *rank_in; /* by team of the overlap and rank here: the rank there, or NOWHERE */
+  uint32_t *by_identity; /* the ranks, ordered by their identities */
+  uint32_t *rank_in;     /* by team of the overlap and rank here: the rank there, or NOWHERE */
   struct overlap_holder *holders; /* by rank */
   bool available, removed;
   struct overlap_team *next_removed;
