@@ -269,6 +269,7 @@ static struct board_communicator *write_down(struct board *board, const char *na
       one->reason[0] = '\0';
       snprintf(one->name, sizeof(one->name), "%s", name);
       atomic_store(&one->answer, BOARD_ASKED);
+      atomic_fetch_add(&board->words->asked, 1);
       board_ring(&board->words->bell);
     }
     gate_leave(board);

@@ -19,7 +19,7 @@
 
 #include "core/machines/rendezvous.h"
 
-#define BOARD_VERSION 4u
+#define BOARD_VERSION 5u
 #define BOARD_MAGIC UINT64_C(0x4244524e494f4a4e)
 #define BOARD_PATH_SIZE 128
 #define BOARD_NAME_SIZE 33 /* ATTACHMENT_NAME_SIZE */
@@ -61,6 +61,7 @@ struct board_words {
   _Atomic uint32_t bell;    /* a futex: changes when the agent is to look */
   _Atomic uint32_t started; /* 1: the agent has BOARD_AGENT */
   _Atomic uint32_t turns;   /* the agent's: twice a second at least, where it is not stopped */
+  _Atomic uint32_t asked;   /* how many communicators have been written down; wraps */
   char cannot[BOARD_REASON_SIZE]; /* why the agent has ended without having told anybody anything */
   struct board_terms terms;
   struct rendezvous job;

@@ -60,6 +60,12 @@ static void tell(struct links *links, uint32_t machine, int times) {
     links_send(links, machine, &head, "told", 4);
 }
 
+static void take_turn(struct links *links) {
+  links_prepare(links, -1, TURN_MS);
+  links_await(links);
+  (void)links_hear(links, true);
+}
+
 /* The root, in this process, and its child. */
 struct pair {
   struct rendezvous job;
@@ -79,9 +85,10 @@ static _Noreturn void run_child(struct pair *pair) {
   if (!open_links(&pair->seen, &pair->job))
     _exit(1);
   for (int turn = 0; turn < TURNS_MAX && !links_is_linked(pair->seen.links); turn++)
-    (void)links_wait(pair->seen.links, -1, TURN_MS);
+    take_turn(pair->seen.links);
   await_step(pair);
   tell(pair->seen.links, LINKS_PARENT, MESSAGES);
+  await_step(pair);
   links_close(pair->seen.links);
   _exit(0);
 }
@@ -100,23 +107,48 @@ static void begin(struct pair *pair) {
   cr_assert(open_links(&pair->seen, &pair->job) && links_is_root(pair->seen.links));
   cr_assert_eq(write(pair->steps, "o", 1), 1);
   for (int turn = 0; turn < TURNS_MAX && pair->seen.machine == 0; turn++)
-    (void)links_wait(pair->seen.links, -1, TURN_MS);
+    take_turn(pair->seen.links);
   cr_assert_neq(pair->seen.machine, 0);
+}
+
+/* It tells of MESSAGES, and ZeroMQ's thread has taken them. */
+static void let_tell(const struct pair *pair) {
+  cr_assert_eq(write(pair->steps, "e", 1), 1);
+  usleep(200000);
+}
+
+static void let_end(const struct pair *pair) {
+  int status;
+  cr_assert_eq(write(pair->steps, "x", 1), 1);
+  cr_assert(waitpid(pair->child, &status, 0) == pair->child && status == 0);
 }
 
 /* Its connection takes nothing any more, while what it has said last has yet to be read. */
 Test(machines_links, what_a_child_has_said_before_it_ended_is_heard) {
   struct pair pair = {.child = 0};
   const struct seen *seen = &pair.seen;
-  int status;
   begin(&pair);
-  cr_assert_eq(write(pair.steps, "e", 1), 1);
-  cr_assert(waitpid(pair.child, &status, 0) == pair.child && status == 0);
+  let_tell(&pair);
+  let_end(&pair);
   usleep(200000); /* ZeroMQ's thread takes notice */
   tell(seen->links, seen->machine, 3);
   for (int turn = 0; turn < TURNS_MAX && seen->lost == 0; turn++)
-    (void)links_wait(seen->links, -1, TURN_MS);
+    take_turn(seen->links);
   cr_expect_eq(seen->heard_when_lost, MESSAGES, "%d of %d", seen->heard_when_lost, MESSAGES);
   cr_expect_eq(seen->lost, 1);
+  links_close(pair.seen.links);
+}
+
+/* To send takes notice of what has come, and no descriptor tells of it then. */
+Test(machines_links, what_has_come_before_something_is_sent_is_heard) {
+  struct pair pair = {.child = 0};
+  begin(&pair);
+  let_tell(&pair);
+  tell(pair.seen.links, pair.seen.machine, 1);
+  cr_expect(links_are_used(pair.seen.links));
+  (void)links_hear(pair.seen.links, false);
+  cr_expect_eq(pair.seen.heard, MESSAGES, "%d of %d", pair.seen.heard, MESSAGES);
+  cr_expect_not(links_are_used(pair.seen.links));
+  let_end(&pair);
   links_close(pair.seen.links);
 }

@@ -129,6 +129,7 @@ Test(board, one_agent_answers_all_ranks) {
   cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
   cr_assert_eq(ask_as_another_rank(), BOARD_FOUND);
   cr_assert_eq(starts, 1);
+  cr_assert_eq(board->words->asked, 1, "the agent need not look for another one");
 }
 
 Test(board, is_for_this_user_alone) {

@@ -7,7 +7,7 @@
  * job on this machine have, and leaves nothing behind; the root's agent stays until the others have ended.
  *
  * It is nobody's child, has a session of its own, no descriptor of the program's but for what it logs to,
- * and the signals' defaults. One thread waits for the board's bell; ZeroMQ has two of its own.
+ * and the signals' defaults. ZeroMQ has two threads of its own.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -26,28 +26,49 @@
 #include "tools/agent/descriptors.h"
 #include "tools/agent/meeting.h"
 
-struct bell {
-  _Atomic uint32_t *word;
-  int file; /* becomes readable when it has been rung */
-};
+/* Two threads do the agent's work, one at a time: one waits for links, and one for the bell. The one that is
+ * woken does the work itself: to wake the other would take as long as a message over a link. */
+static struct {
+  pthread_mutex_t lock;
+  struct board *board;
+  struct meeting *meeting; /* NULL: there is none any more */
+  int hurry; /* an eventfd: readable once the thread that waits for links is to look again */
+} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* For ever: ends with the process. */
-static void *hear_bell(void *context) {
-  const struct bell *bell = context;
+static void *hear_bell(void *nothing) {
+  _Atomic uint32_t *bell = &own.board->words->bell;
   uint64_t one = 1;
-  for (uint32_t seen = 0;; seen = atomic_load(bell->word)) {
-    if (seen == atomic_load(bell->word))
-      syscall(SYS_futex, bell->word, FUTEX_WAIT, seen, NULL, NULL, 0);
-    if (write(bell->file, &one, sizeof(one)) < 0)
-      continue;
+  for (uint32_t seen = 0;; seen = atomic_load(bell)) {
+    if (seen == atomic_load(bell))
+      syscall(SYS_futex, bell, FUTEX_WAIT, seen, NULL, NULL, 0);
+    pthread_mutex_lock(&own.lock);
+    if (own.meeting != NULL) {
+      (void)meeting_turn(own.meeting, false); /* the other thread finds out whether it goes on */
+      if (meeting_waits_too_long(own.meeting))
+        (void)!write(own.hurry, &one, sizeof(one));
+    }
+    pthread_mutex_unlock(&own.lock);
   }
-  return NULL;
+  return nothing;
 }
 
-static bool start_bell(struct bell *bell) {
+static bool start_bell(void) {
   pthread_t thread;
-  bell->file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  return bell->file >= 0 && pthread_create(&thread, NULL, hear_bell, bell) == 0;
+  own.hurry = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return own.hurry >= 0 && pthread_create(&thread, NULL, hear_bell, NULL) == 0;
+}
+
+/* With the lock, which is free while it waits. */
+static bool take_turn(void) {
+  uint64_t hurried;
+  meeting_prepare(own.meeting, own.hurry);
+  pthread_mutex_unlock(&own.lock);
+  meeting_await(own.meeting);
+  while (read(own.hurry, &hurried, sizeof(hurried)) > 0)
+    ;
+  pthread_mutex_lock(&own.lock);
+  return meeting_turn(own.meeting, true);
 }
 
 /* The process that the rank has started ends at once, and this one's parent is process 1, or whoever
@@ -67,22 +88,21 @@ static bool leave_program(void) {
 
 static int serve(struct board *board) {
   char host[64] = "", reason[FRAME_TEXT_BYTES];
-  static struct bell bell; /* until the end: its thread reads it */
-  bell.word = &board->words->bell;
+  own.board = board;
   descriptors_allow(0);
   (void)gethostname(host, sizeof(host) - 1);
   struct meeting *meeting = meeting_begin(board, host, reason);
   if (meeting == NULL)
     board_say_cannot(board, reason);
-  bool begun = meeting != NULL && start_bell(&bell);
+  own.meeting = meeting;
+  bool begun = meeting != NULL && start_bell();
+  pthread_mutex_lock(&own.lock);
   do {
-    uint64_t rung;
-    while (begun && read(bell.file, &rung, sizeof(rung)) > 0)
+    while (begun && take_turn())
       ;
-    while (begun && meeting_turn(meeting, bell.file))
-      while (read(bell.file, &rung, sizeof(rung)) > 0)
-        ;
   } while (!board_retire(board, !begun || meeting_has_failed(meeting)));
+  own.meeting = NULL;
+  pthread_mutex_unlock(&own.lock);
   if (meeting != NULL)
     meeting_end(meeting);
   return !begun;
@@ -90,7 +110,6 @@ static int serve(struct board *board) {
 
 int main(int argc, char **argv) {
   char reason[BOARD_REASON_SIZE];
-  static struct board *board; /* until the end: the bell's thread reads it */
   if (argc != 2) {
     fprintf(stderr, "nccl-join-agent: nccl-join starts it by itself\n");
     return 2;
@@ -98,6 +117,6 @@ int main(int argc, char **argv) {
   if (!leave_program())
     return 1;
   (void)prctl(PR_SET_NAME, "nccl-join-agent");
-  board = board_serve(argv[1], reason);
+  struct board *board = board_serve(argv[1], reason);
   return board == NULL ? 1 : serve(board);
 }

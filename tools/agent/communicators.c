@@ -347,11 +347,13 @@ static void tell_local(struct meeting *meeting, struct communicator *one) {
       meeting->failed = true;
 }
 
-void communicators_read_board(struct meeting *meeting) {
+void communicators_read_board(struct meeting *meeting, bool all) {
   struct board_words *words = meeting->board->words;
-  for (int i = 0; i < BOARD_COMMUNICATORS; i++)
+  uint32_t asked = atomic_load(&words->asked);
+  for (int i = 0; (all || asked != meeting->asked) && i < BOARD_COMMUNICATORS; i++)
     if (atomic_load(&words->communicators[i].answer) == BOARD_ASKED)
       read_asked(meeting, &words->communicators[i]);
+  meeting->asked = asked;
   for (struct communicator *one = meeting->first; one != NULL; one = one->next) {
     tell_local(meeting, one);
     if (meeting->lost && one->answer == BOARD_ASKED)
@@ -385,7 +387,7 @@ static uint32_t count_waiting(const struct meeting *meeting) {
   return count;
 }
 
-void communicators_look(struct meeting *meeting) {
+void communicators_look(struct meeting *meeting, bool all) {
   int64_t now = meeting_now_ms();
   if (count_waiting(meeting) > 0)
     meeting->waited_ms = now;
@@ -393,11 +395,10 @@ void communicators_look(struct meeting *meeting) {
                   meeting->waited_ms != 0 && now - meeting->waited_ms < STILL_WAITS_MS);
   for (struct communicator **link = &meeting->first; *link != NULL;) {
     struct communicator *one = *link;
-    if (one->in_team) {
+    if (one->in_team && all)
       look_who_ended(meeting, one, now);
-      if (one->nlocal == 0)
-        leave_team(meeting, one);
-    }
+    if (one->in_team && one->nlocal == 0)
+      leave_team(meeting, one);
     if (one->nheard == 0 && one->nlocal == 0) {
       *link = one->next;
       communicator_free(one);

@@ -27,6 +27,13 @@ void links_set(void *socket, int option, int value) {
   (void)zmq_setsockopt(socket, option, &value, sizeof(value));
 }
 
+int links_file_of(void *socket) {
+  int file = -1;
+  size_t size = sizeof(file);
+  (void)zmq_getsockopt(socket, ZMQ_FD, &file, &size);
+  return file;
+}
+
 /* ZeroMQ's own time begins with the first beat that is not answered. A tenth is for who waits then: to be
  * told, and to end. */
 static void set_heartbeat(void *socket, int silence_ms) {
@@ -52,6 +59,9 @@ struct links_socket links_make_socket(struct links *links, int type) {
   made.monitor = zmq_socket(links->context, ZMQ_PAIR);
   links_set(made.monitor, ZMQ_LINGER, 0);
   (void)zmq_connect(made.monitor, address);
+  made.file = links_file_of(made.socket);
+  made.monitor_file = links_file_of(made.monitor);
+  made.used = true;
   return made;
 }
 
@@ -70,6 +80,7 @@ void links_end_socket(struct links_socket *socket) {
 static bool send_to_parent(struct links *links, zmq_msg_t *message) {
   if (!links->linked || links->broken)
     return false;
+  links->up.used = true;
   bool sent = zmq_msg_send(message, links->up.socket, ZMQ_DONTWAIT) >= 0;
   links->broken = !sent;
   return sent;
@@ -145,57 +156,122 @@ static bool receive(struct links *links) {
   return received;
 }
 
-static void receive_from_parent(struct links *links) {
+/* Whether there was any message. */
+static bool receive_from_parent(struct links *links) {
   unsigned char event[256];
   int count = 0;
+  links->up.used = false;
   while (zmq_recv(links->up.monitor, event, sizeof(event), ZMQ_DONTWAIT) >= 0)
     links->ended = true;
   while (count < QUEUE_MESSAGES && receive(links))
     count++;
-  if (count < QUEUE_MESSAGES)
+  if (count == QUEUE_MESSAGES)
+    links->up.used = true; /* there is more: other work first */
+  else
     links->broken = links->broken || links->ended;
+  return count > 0;
 }
 
-/* Tells of those that are lost, from outside of whatever has found that out. */
-static void tell_lost(struct links *links) {
-  links_tell_lost_children(links);
-  if (links->broken && links->linked) {
-    links->linked = false;
-    links->events.lost(links->events.context, LINKS_PARENT);
-  }
+/* Tells of those that are lost, from outside of whatever has found that out. Whether there are any. */
+static bool tell_lost(struct links *links) {
+  bool any = links_tell_lost_children(links);
+  if (!links->broken || !links->linked)
+    return any;
+  links->linked = false;
+  links->events.lost(links->events.context, LINKS_PARENT);
+  return true;
 }
 
 /* ---- waiting ---- */
 
-static int add_items(const struct links_socket *from, zmq_pollitem_t *items) {
-  items[0] = (zmq_pollitem_t){.socket = from->monitor, .events = ZMQ_POLLIN};
-  items[1] = (zmq_pollitem_t){.socket = from->socket, .events = ZMQ_POLLIN};
-  return 2;
+static bool looks_for_parent(const struct links *links) {
+  return !links->root && !links->open;
 }
 
-bool links_wait(struct links *links, int file, int milliseconds) {
-  zmq_pollitem_t items[7 + PORTS] = {{.fd = file, .events = ZMQ_POLLIN}};
-  int count = 1;
-  bool looks = !links->root && !links->open;
-  items[count++] = (zmq_pollitem_t){.socket = links->door, .events = ZMQ_POLLIN};
-  if (links->open && links->down.socket != NULL)
-    count += add_items(&links->down, items + count);
-  if (links->linked)
-    count += add_items(&links->up, items + count);
-  if (looks) {
-    int most = links->search.named.socket != NULL ? FOLLOW_MS : FIND_MS;
-    count += links_find_items(links, items + count);
-    milliseconds = milliseconds < most ? milliseconds : most;
-  }
-  (void)zmq_poll(items, count, milliseconds);
-  links_admit(links);
-  if (looks)
+static bool hears_children(const struct links *links) {
+  return links->open && links->down.socket != NULL;
+}
+
+static void prepare_search(struct links *links, int file) {
+  struct links_awaited *awaited = &links->awaited;
+  int most = links->search.named.socket != NULL ? FOLLOW_MS : FIND_MS;
+  awaited->search[0] = (zmq_pollitem_t){.fd = file, .events = ZMQ_POLLIN};
+  awaited->search[1] = (zmq_pollitem_t){.socket = links->door, .events = ZMQ_POLLIN};
+  awaited->nsearch = 2 + links_find_items(links, awaited->search + 2);
+  if (awaited->milliseconds > most)
+    awaited->milliseconds = most;
+}
+
+bool links_are_used(const struct links *links) {
+  if (looks_for_parent(links))
+    return false;
+  return links->door_used || (hears_children(links) && links->down.used) ||
+         (links->linked && links->up.used);
+}
+
+void links_prepare(struct links *links, int file, int milliseconds) {
+  bool down = hears_children(links), up = links->linked;
+  const int files[AWAITED] = {[AWAIT_FILE] = file,
+                              [AWAIT_DOOR] = links->door_file,
+                              [AWAIT_DOWN] = down ? links->down.file : -1,
+                              [AWAIT_DOWN_MONITOR] = down ? links->down.monitor_file : -1,
+                              [AWAIT_UP] = up ? links->up.file : -1,
+                              [AWAIT_UP_MONITOR] = up ? links->up.monitor_file : -1};
+  struct links_awaited *awaited = &links->awaited;
+  awaited->milliseconds = milliseconds;
+  awaited->looks = looks_for_parent(links);
+  for (int i = 0; i < AWAITED; i++)
+    awaited->items[i] = (struct pollfd){.fd = files[i], .events = POLLIN};
+  if (awaited->looks)
+    prepare_search(links, file);
+  else if (links_are_used(links))
+    awaited->milliseconds = 0;
+}
+
+/* Not by zmq_poll where it need not be: that makes some twenty system calls for sockets that have nothing. */
+void links_await(struct links *links) {
+  struct links_awaited *awaited = &links->awaited;
+  if (awaited->looks)
+    (void)zmq_poll(awaited->search, awaited->nsearch, awaited->milliseconds);
+  else
+    (void)poll(awaited->items, AWAITED, awaited->milliseconds);
+}
+
+static bool is_ready(const struct links *links, int item) {
+  return links->awaited.items[item].revents != 0;
+}
+
+/* Those of which a descriptor has told count as used. */
+static void hear_awaited(struct links *links) {
+  if (links->awaited.looks) {
+    links_admit(links);
     links_find(links);
-  else if (links->linked)
-    receive_from_parent(links);
-  links_receive_from_children(links);
-  tell_lost(links);
-  return (items[0].revents & ZMQ_POLLIN) != 0;
+    return;
+  }
+  links->door_used |= is_ready(links, AWAIT_DOOR);
+  links->down.used |= is_ready(links, AWAIT_DOWN) || is_ready(links, AWAIT_DOWN_MONITOR);
+  links->up.used |= is_ready(links, AWAIT_UP) || is_ready(links, AWAIT_UP_MONITOR);
+}
+
+/* Whether there was anything. Who looks for a parent may be waiting, in another thread, with the door. */
+static bool hear_used(struct links *links) {
+  if (looks_for_parent(links))
+    return false;
+  bool heard = links->door_used;
+  if (links->door_used)
+    links_admit(links);
+  if (links->linked && links->up.used)
+    heard |= receive_from_parent(links);
+  if (hears_children(links) && links->down.used)
+    heard |= links_receive_from_children(links);
+  return heard;
+}
+
+bool links_hear(struct links *links, bool awaited) {
+  if (awaited)
+    hear_awaited(links);
+  bool heard = hear_used(links);
+  return tell_lost(links) || heard;
 }
 
 /* ---- life ---- */

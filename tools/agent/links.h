@@ -3,7 +3,7 @@
  * than its handshake.
  *
  * A link keeps the order of what is sent over it, and loses nothing; one that breaks, or is silent for
- * too long, is lost for good. Not thread-safe.
+ * too long, is lost for good. One thread at a time, but for links_await.
  */
 #ifndef TOOLS_AGENT_LINKS_H
 #define TOOLS_AGENT_LINKS_H
@@ -27,7 +27,7 @@ struct links_terms {
   const char *host;  /* of this machine */
 };
 
-/* What happens on the links; called by links_wait. A number is never used twice. */
+/* What happens on the links; called by links_hear. A number is never used twice. */
 struct links_events {
   void *context;
   void (*linked)(void *context);                   /* to the parent */
@@ -59,12 +59,21 @@ uint32_t links_other_version(const struct links *links, const char **host);
 void links_send(struct links *links, uint32_t machine, const struct frame_head *head,
                 const void *body, size_t size);
 
-/* Ends a link: its other side is told, and links_wait says that it is lost. */
+/* Ends a link: its other side is told, and links_hear says that it is lost. */
 void links_drop(struct links *links, uint32_t machine);
 
-/* Waits until something happens on a link or a file can be read, or some milliseconds have passed. Whether
- * the file can be read. */
-bool links_wait(struct links *links, int file, int milliseconds);
+/* A wait has three steps. links_prepare says what for: that something happens on a link, that a file can be read
+ * (-1: none), or that so many milliseconds pass. links_await waits; another thread may call all other functions
+ * meanwhile, but for links_close and these two. links_hear hears what has come: with `awaited` after links_await,
+ * and without it at any time, of links alone that are used (links_are_used). It returns whether anything has
+ * happened. */
+void links_prepare(struct links *links, int file, int milliseconds);
+void links_await(struct links *links);
+bool links_hear(struct links *links, bool awaited);
+
+/* Whether some link has been used since it was last heard: what has come on it may not end a links_await that has
+ * begun. One that begins later does not wait. */
+bool links_are_used(const struct links *links);
 
 /* Ends all links, after what is under way has been sent. NULL is allowed. */
 void links_close(struct links *links);

@@ -124,7 +124,8 @@ static struct peer *add_peer(struct links *links, const unsigned char *id, size_
   return peer;
 }
 
-void links_tell_lost_children(struct links *links) {
+bool links_tell_lost_children(struct links *links) {
+  bool any = false;
   for (struct peer **link = &links->peers; *link != NULL;) {
     struct peer *peer = *link;
     if (!peer->lost) {
@@ -138,8 +139,10 @@ void links_tell_lost_children(struct links *links) {
       continue;
     links->children--;
     links->events.lost(links->events.context, machine);
+    any = true;
     link = &links->peers; /* the list may be another by now */
   }
+  return any;
 }
 
 void links_forget_children(struct links *links) {
@@ -157,6 +160,7 @@ void links_forget_children(struct links *links) {
 static bool send_to_peer(struct links *links, struct peer *peer, zmq_msg_t *message) {
   if (peer->ended)
     return false;
+  links->down.used = true;
   if (zmq_send(links->down.socket, peer->id, peer->id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
       zmq_msg_send(message, links->down.socket, ZMQ_DONTWAIT) >= 0)
     return true;
@@ -348,15 +352,17 @@ static bool receive(struct links *links) {
   return received;
 }
 
-void links_receive_from_children(struct links *links) {
+bool links_receive_from_children(struct links *links) {
   int count = 0;
-  if (!links->open || links->down.socket == NULL)
-    return;
+  links->down.used = false;
   hear_monitor(links);
   while (count < QUEUE_MESSAGES && receive(links))
     count++;
-  if (count == QUEUE_MESSAGES)
-    return; /* there is more: other work first */
+  if (count == QUEUE_MESSAGES) {
+    links->down.used = true; /* there is more: other work first */
+    return true;
+  }
   for (struct peer *peer = links->peers; peer != NULL; peer = peer->next)
     peer->lost = peer->lost || peer->ended;
+  return count > 0;
 }

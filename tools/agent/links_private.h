@@ -4,6 +4,7 @@
 #ifndef TOOLS_AGENT_LINKS_PRIVATE_H
 #define TOOLS_AGENT_LINKS_PRIVATE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,16 +13,23 @@
 #include "tools/agent/keys.h"
 #include "tools/agent/links.h"
 
-#define FIND_MS 200  /* how often a child that looks for its parent does something */
-#define FOLLOW_MS 20 /* ... that has been named */
+#define FIND_MS 200   /* how often a child that looks for its parent does something */
+#define FOLLOW_MS 20  /* ... that has been named */
+#define ADMIT_MOST 64 /* in one turn */
 /* What has come and not been looked at yet: the rest waits at its sender. */
 #define QUEUE_HEARD 1024
 /* A child that does not take so many messages is lost: it bounds the memory for it. */
 #define QUEUE_MESSAGES 16384
 
-/* A socket of ZeroMQ's, and what tells that connections of it have ended. */
+/* A socket of ZeroMQ's, and what tells that connections of it have ended.
+ *
+ * A descriptor says once that something has come (ZMQ_FD in zmq_getsockopt(3)), and does not say it again. So a
+ * socket is received from until there is nothing more, and also once it has been sent to: ZeroMQ may have taken
+ * what the descriptor said while it sent. */
 struct links_socket {
   void *socket, *monitor;
+  int file, monitor_file; /* their descriptors */
+  bool used;              /* there may be something of which they do not tell */
 };
 
 /* Looking for a parent. */
@@ -36,11 +44,32 @@ struct links_search {
   bool failed;      /* one cannot be reached: `place` */
 };
 
+/* What is waited for. Of the thread alone that waits. */
+enum {
+  AWAIT_FILE,
+  AWAIT_DOOR,
+  AWAIT_DOWN,
+  AWAIT_DOWN_MONITOR,
+  AWAIT_UP,
+  AWAIT_UP_MONITOR,
+  AWAITED
+};
+struct links_awaited {
+  int milliseconds;
+  bool looks; /* for a parent */
+  struct pollfd items[AWAITED];
+  zmq_pollitem_t search[2 + PORTS]; /* where it looks */
+  int nsearch;
+};
+
 struct peer;
 
 struct links {
   void *context;
   void *door; /* who may come */
+  int door_file;
+  bool door_used;
+  struct links_awaited awaited;
   struct keys keys;
   struct links_terms terms; /* once there is a parent, the root's word of how many children */
   struct links_events events;
@@ -65,6 +94,7 @@ struct links {
 
 int64_t links_now_ms(void);
 void links_set(void *socket, int option, int value);
+int links_file_of(void *socket);
 
 /* A socket with everything that all have, and its monitor. */
 struct links_socket links_make_socket(struct links *links, int type);
@@ -96,9 +126,10 @@ void links_write_endpoint(char endpoint[96], const unsigned char address[RENDEZV
 /* A child's message, which is closed unless it has been sent. */
 bool links_send_to_child(struct links *links, uint32_t machine, zmq_msg_t *message);
 void links_drop_child(struct links *links, uint32_t machine);
-void links_receive_from_children(struct links *links);
+/* Whether there was any message. */
+bool links_receive_from_children(struct links *links);
 /* Tells of those that are lost, from outside of whatever has found that out. */
-void links_tell_lost_children(struct links *links);
+bool links_tell_lost_children(struct links *links);
 void links_forget_children(struct links *links);
 
 /* ---- the door ---- */

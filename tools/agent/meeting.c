@@ -14,6 +14,8 @@
 #define AWAKE_MS 20
 #define ASLEEP_MS 500
 
+#define TURNS_MAX 8 /* in one, before it is looked at what nobody rings for */
+
 int64_t meeting_now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -175,15 +177,46 @@ static bool is_needed(const struct meeting *meeting) {
   return board_has_ranks(meeting->board) || links_children(meeting->links) > 0;
 }
 
-bool meeting_turn(struct meeting *meeting, int bell) {
+static int patience_ms(const struct meeting *meeting) {
+  return communicators_are_awake(meeting) ? AWAKE_MS : ASLEEP_MS;
+}
+
+void meeting_prepare(struct meeting *meeting, int file) {
+  meeting->waits_ms = patience_ms(meeting);
+  links_prepare(meeting->links, file, meeting->waits_ms);
+}
+
+void meeting_await(struct meeting *meeting) {
+  links_await(meeting->links);
+}
+
+bool meeting_waits_too_long(const struct meeting *meeting) {
+  return meeting->failed || links_are_used(meeting->links) ||
+         patience_ms(meeting) < meeting->waits_ms;
+}
+
+/* False once there is nothing left to do. */
+static bool work(struct meeting *meeting) {
+  int64_t now = meeting_now_ms();
+  bool all = now - meeting->looked_ms >= AWAKE_MS;
+  bool needed = !all || is_needed(meeting); /* before the look: who has ended by then is told */
   atomic_fetch_add(&meeting->board->words->turns, 1);
-  (void)links_wait(meeting->links, bell, communicators_are_awake(meeting) ? AWAKE_MS : ASLEEP_MS);
-  bool needed = is_needed(meeting); /* before the look: who has ended by then is told */
-  communicators_read_board(meeting);
+  if (all)
+    meeting->looked_ms = now;
+  communicators_read_board(meeting, all);
   communicators_decide(meeting);
-  communicators_look(meeting);
+  communicators_look(meeting, all);
   agent_poll(meeting->agent, (uint64_t)meeting_now_ms());
   return !meeting->failed && (needed || is_needed(meeting));
+}
+
+/* What comes while it works may be told by no descriptor, where a link has been used. */
+bool meeting_turn(struct meeting *meeting, bool awaited) {
+  (void)links_hear(meeting->links, awaited);
+  bool goes_on = work(meeting);
+  for (int i = 0; goes_on && i < TURNS_MAX && links_hear(meeting->links, false); i++)
+    goes_on = work(meeting);
+  return goes_on;
 }
 
 bool meeting_has_failed(const struct meeting *meeting) {

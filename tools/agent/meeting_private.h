@@ -45,6 +45,9 @@ struct meeting {
   bool in_vain; /* machines have been waited for, and did not come; nor has any since */
   bool lost;    /* had a parent, and has it no more */
   struct communicator *first;
+  int waits_ms;                       /* for so long, at most, meeting_await has been told to */
+  int64_t looked_ms;                  /* when it was last looked at what nobody rings for */
+  uint32_t asked;                     /* the board's, when it was last read */
   int64_t waited_ms;                  /* when a rank of this machine was last seen to wait */
   uint32_t machines[AGENT_LINKS_MAX]; /* by number of a link: plus one; 0: free */
   bool failed;                        /* it cannot go on: what it said would not be true */
@@ -75,9 +78,9 @@ void communicators_decide(struct meeting *meeting);
 /* What has been answered, to a child that has just come. */
 void communicators_repeat(struct meeting *meeting, uint32_t machine);
 
-/* What ranks have written down; who waits, and who has ended. */
-void communicators_read_board(struct meeting *meeting);
-void communicators_look(struct meeting *meeting);
+/* What ranks have written down, and who waits. all: of what nobody tells, too: that a rank has ended. */
+void communicators_read_board(struct meeting *meeting, bool all);
+void communicators_look(struct meeting *meeting, bool all);
 
 /* The way to the root is lost: what it has not answered will not be. */
 void communicators_lose_parent(struct meeting *meeting);
