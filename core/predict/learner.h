@@ -24,7 +24,9 @@
 #define LEARNER_REPEATS 3
 
 /* Longest body, in units. */
+#ifndef LEARNER_BODY_MAX /* tests/simulation/many.h */
 #define LEARNER_BODY_MAX 32768
+#endif
 
 struct learner;
 
@@ -113,7 +115,7 @@ bool learner_may_begin_iteration(const struct learner *learner);
 symbol_t learner_symbol(const struct learner *learner, uint64_t back);
 
 /* How many of the latest symbols are kept. */
-#define LEARNER_HISTORY 65536u
+#define LEARNER_HISTORY (2u * LEARNER_BODY_MAX)
 
 /* The invariants of the structure; asserted in debug builds, checked in tests. */
 bool learner_is_valid(const struct learner *learner);

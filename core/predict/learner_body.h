@@ -38,7 +38,9 @@ void body_take(struct body *body, const struct lags *lags, uint32_t length, uint
 bool body_has_symbol(const struct body *body, symbol_t symbol);
 
 /* Bodies of up to this length are remembered, this many of them. */
+#ifndef SHELF_BODY_MAX /* tests/simulation/many.h */
 #define SHELF_BODY_MAX 2048
+#endif
 #define SHELF_BODIES 4
 
 /* A remembered body may be entered again at two places: where it was left, and at its beginning. */

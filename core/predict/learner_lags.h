@@ -17,7 +17,10 @@
 #include "core/unit/unit.h"
 
 /* Checking an event of the recent half against one at the longest lag needs twice that lag. */
+#ifndef HISTORY_SIZE /* tests/simulation/many.h */
 #define HISTORY_SIZE 65536u
+#define LAGS_TABLE_BITS 13
+#endif
 #define LAG_MAX (HISTORY_SIZE / 2)
 
 /* Checks may be put off, but for no more than this many events: much less than history holds, so
@@ -30,7 +33,6 @@
  */
 #define LAGS_CONTEXTS 4
 #define LAGS_CONTEXT_MAX 64
-#define LAGS_TABLE_BITS 13
 
 struct event {
   symbol_t symbol;

@@ -192,7 +192,10 @@ static inline struct unit known_unit(const struct known_unit *known) {
 
 /* What a struct unit_table begins with, so that looking a symbol up costs no call. A symbol's low
  * bits are its place. */
-#define UNIT_TABLE_PLACES 1024u
+#ifndef UNIT_TABLE_BITS /* tests/simulation/many.h */
+#define UNIT_TABLE_BITS 10
+#endif
+#define UNIT_TABLE_PLACES (1u << UNIT_TABLE_BITS)
 
 struct unit_table;
 

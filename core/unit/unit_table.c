@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_BITS 10
 #define SLOTS UNIT_TABLE_PLACES
-_Static_assert(SLOTS == 1u << SLOT_BITS, "a symbol's low bits are its slot");
 #define INDEX_SIZE (4 * SLOTS) /* a quarter full at most: probes stay short */
-#define GENERATION_MAX (UINT32_MAX >> SLOT_BITS)
+#define GENERATION_MAX (UINT32_MAX >> UNIT_TABLE_BITS)
 
 struct unit_table {
   struct known_unit slots[SLOTS]; /* first: see unit_table_use */
@@ -140,7 +138,7 @@ static symbol_t table_add(struct unit_table *table, struct unit unit, uint64_t h
   slot->hash = hash;
   uint32_t coarse = (uint32_t)(unit_coarse_hash(unit) >> 32);
   slot->coarse = coarse ? coarse : 1;
-  slot->symbol = ++table->generation[i] << SLOT_BITS | i;
+  slot->symbol = ++table->generation[i] << UNIT_TABLE_BITS | i;
   index_add(table, i);
   return slot->symbol;
 }

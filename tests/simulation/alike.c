@@ -19,8 +19,11 @@ static void begin(struct alike alike, uint16_t batches, uint16_t less, bool mach
 
 static struct simulation run(struct alike alike) {
   static struct layout layout;
-  layout = (struct layout){
-      .nmachines = alike.nmachines, .fanout = 16, .slowness = 1, .steps_a_turn = 16};
+  layout = (struct layout){.nmachines = alike.nmachines,
+                           .fanout = 16,
+                           .slowness = 1,
+                           .by_bell = true,
+                           .steps_a_turn = 16};
   for (uint32_t rank = 0; rank < program.nranks; rank++)
     layout.machine_of[rank] = (uint16_t)(rank / alike.each);
   tree_places(&program.tree, SIGHT_VISIBLE, program.places);

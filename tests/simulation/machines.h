@@ -18,6 +18,7 @@ struct layout {
   bool in_parts;      /* one thing a message */
   uint32_t slowness;  /* of links: up to so many chances pass before a message comes; at least 1 */
   uint32_t ms_a_turn; /* of the agents' clock, which else goes on when nothing is under way */
+  bool by_bell;       /* ranks that are parked sleep; of one team, without failures */
   uint32_t steps_a_turn; /* chances for agents and links while each rank has one */
 };
 

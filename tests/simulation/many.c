@@ -5,7 +5,8 @@
  *       2 machines of so many ranks each, four times as many, and so on, up to MACHINES. Of each: what a unit
  *       that all claim costs on all links together; and a loop that the last rank leaves early
  *
- * A machine takes 1.4 kB of memory for each rank of all, and a rank 0.5 MB. Exit status 0 if everything was as it must be, 1 if not, 2 if it could
+ * A machine takes 1.4 kB of memory for each rank of all, and a rank 0.2 MB: 1,280 machines of 8 ranks took 20 GB, and
+ * 17 minutes of a processor. Exit status 0 if everything was as it must be, 1 if not, 2 if it could
  * not be run.
  */
 #include <stdio.h>

@@ -39,6 +39,8 @@ struct sim_rank {
   bool in_vain;                 /* for long enough: it does not before the next unit */
   bool stopped; /* in one of its teams: it ends with an error once its requests have settled */
   bool moved;   /* since it was last about to wait */
+  bool sleeps;  /* it has looked since its team's bell was at that, and found nothing */
+  uint32_t bell;
 };
 
 struct sim_team {
@@ -54,6 +56,7 @@ struct sim {
   struct machines *machines;
   uint64_t random;
   bool trace, failed; /* some rank has */
+  bool by_bell;       /* struct layout */
 };
 
 /* What the rank's program does. */

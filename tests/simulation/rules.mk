@@ -22,7 +22,7 @@ $(BUILD)/check/sim: $(filter-out $(SIM_TESTS),$(call objects_of,tests/simulation
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $(filter %.o,$^)
 
 # The agreement over many machines (many.c): core/ once more, with small logs.
-#   make sim-machines [SIM_MACHINES=512] [SIM_RANKS=8]     so many machines of so many ranks, and fewer; 6 GB of memory
+#   make sim-machines [SIM_MACHINES=512] [SIM_RANKS=8]     so many machines of so many ranks, and fewer; 4 GB of memory
 SIM_MACHINES ?= 512
 SIM_RANKS ?= 8
 .PHONY: sim-machines

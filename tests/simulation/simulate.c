@@ -8,9 +8,26 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/ranks.h"
 
+/* With many ranks one that is parked sleeps until its team's bell rings, as the product's ranks do. Whether
+ * it sleeps on. */
+static bool sleeps(const struct sim *sim, struct sim_rank *rank) {
+  struct plane *plane = rank->ends[0].core->plane;
+  if (!sim->by_bell)
+    return false;
+  if (rank->sleeps && plane_bell(plane) == rank->bell)
+    return true;
+  rank->bell = plane_bell(plane);
+  plane_say_waiting(plane_shared(plane));
+  return false;
+}
+
 /* One step of a rank; its machine hears that it is about to wait. */
 static bool step(struct sim *sim, struct sim_rank *rank) {
+  if (sleeps(sim, rank))
+    return false;
   bool moved = rank_step(sim, rank), parked = rank_is_parked(rank);
+  rank->sleeps =
+      parked && !moved && !device_is_full(sim->device, rank->number, rank->ends[0].team, false);
   machines_say_waits(sim->machines, rank->number, parked);
   if (parked && !moved && rank->moved)
     machines_wait(sim->machines, rank->number);
@@ -265,7 +282,8 @@ struct simulation simulate(const struct program *program, uint64_t seed, bool tr
 
 struct simulation simulate_on(const struct program *program, const struct layout *layout,
                               uint64_t seed, bool trace) {
-  struct sim sim = {.program = program, .random = seed * 2 + 1, .trace = trace};
+  struct sim sim = {
+      .program = program, .random = seed * 2 + 1, .trace = trace, .by_bell = layout->by_bell};
   sim.ranks = calloc(program->nranks, sizeof(*sim.ranks));
   sim.teams = calloc(program->nteams, sizeof(*sim.teams));
   sim.device = device_create(program);
