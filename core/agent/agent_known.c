@@ -97,7 +97,8 @@ struct agent_known *agent_know(struct agent *agent, uint64_t key) {
     return NULL;
   team->key = key;
   uint32_t place = place_of(agent, key);
-  memmove(teams + place + 1, teams + place, (agent->nteams++ - place) * sizeof(*teams));
+  memmove(teams + place + 1, teams + place,
+          (agent->nteams++ - place) * sizeof(struct agent_known *));
   teams[place] = team;
   return team;
 }

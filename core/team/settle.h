@@ -31,8 +31,9 @@ struct claimed {
   /* In which rounds all of its claimants stand; 0: not known, or not all in the same. */
   place_rounds_t rounds;
   uint32_t
-      rounds_differ;  /* the outermost level at which they do not say the same, plus one; 0: none */
-  uint32_t apart_levels; /* PLACE_LEVELS less those on which all of them say the same round, of as many */
+      rounds_differ; /* the outermost level at which they do not say the same, plus one; 0: none */
+  uint32_t
+      apart_levels; /* PLACE_LEVELS less those on which all of them say the same round, of as many */
   uint64_t last_real; /* the largest index, plus one, at which one of them has issued for real */
   uint32_t set;       /* which of SETTLE_UNITS_MAX sets of ranks, the caller's, is of them */
 

@@ -80,7 +80,8 @@ uint64_t mirror_word_send(uint32_t word, uint64_t value, uint64_t now_ms) {
   case WORD_TIME:
     return age_of(value, now_ms);
   case WORD_SINCE:
-    return age_of(value == 0 || value > now_ms ? value : now_ms - about_age(now_ms - value), now_ms);
+    return age_of(value == 0 || value > now_ms ? value : now_ms - about_age(now_ms - value),
+                  now_ms);
   case WORD_JOINED: /* what lies ahead is no age */
     return value >> 32 << 32 | (since == 0 ? 0 : now - since == UINT32_MAX ? 1 : now - since + 1);
   }

@@ -39,7 +39,8 @@ struct plane_entry {
 };
 #define ENTRY_FLAG_BITS 16
 #define ENTRY_FLAGS ((1u << ENTRY_FLAG_BITS) - 1)
-_Static_assert(ENTRY_COUNTED_WITHIN == 1u << (ENTRY_FLAG_BITS - 1), "the highest of enum entry_flag");
+_Static_assert(ENTRY_COUNTED_WITHIN == 1u << (ENTRY_FLAG_BITS - 1),
+               "the highest of enum entry_flag");
 _Static_assert(PLANE_RANKS_MAX <= 1u << 16, "two ranks in a word");
 
 /* Flags of a claim: low bits enum claim_flag, above them enum mark of the claim, if it is one. */
@@ -105,9 +106,9 @@ struct plane_log { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t parked_ms;
   _Atomic uint64_t shadows; /* issued, in all */
   _Atomic uint64_t
-      joined_time;            /* high half: how long, in ms; low half: since when, 0: it has not */
-  _Atomic uint64_t parts;     /* struct plane_parts: high half: teams; low half: shadows */
-  _Atomic uint64_t text_end;  /* bytes of texts written, from the first that was (texts.h) */
+      joined_time;           /* high half: how long, in ms; low half: since when, 0: it has not */
+  _Atomic uint64_t parts;    /* struct plane_parts: high half: teams; low half: shadows */
+  _Atomic uint64_t text_end; /* bytes of texts written, from the first that was (texts.h) */
   _Atomic uint64_t begun, begun_within; /* log_say_begun */
   _Atomic uint32_t summed_up; /* not 0: it has told what its team has shadowed, and its parts */
   _Atomic uint32_t awaits;    /* not 0: it waits for others without a claim */

@@ -83,8 +83,9 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   bool started;         /* the broadcasts of the program's start are over (issue.h) */
   _Atomic uint32_t last_joiner; /* rank in the team */
   cudaStream_t stream;          /* of the last call that has been claimed */
-  uint64_t exception;      /* python_exception_at, when it last claimed a call of the program's */
-  _Atomic uint64_t visits[PLACE_LEVELS]; /* in which round it was last, by level: interpose/calls/rounds.c */
+  uint64_t exception; /* python_exception_at, when it last claimed a call of the program's */
+  _Atomic uint64_t
+      visits[PLACE_LEVELS]; /* in which round it was last, by level: interpose/calls/rounds.c */
   _Atomic uint64_t rounds[PLACE_LEVELS]; /* which ones it has come to: likewise */
   /* The level, plus one, of the loop of which its next request begins a round; 0: none. With the bits: that it is not waited for, and not
    * looked at; and that its rounds may be its own. */

@@ -294,7 +294,8 @@ void report_guess(const struct endpoint *end, struct unit won) {
   else if (guess->kind == GUESS_BLIND)
     log_line_of(
         endpoint_subject(end), LOG_LEVEL_WARN,
-        "where in the program %s of rank %u%s stands cannot be seen (docs/places.md says why): it is "
+        "where in the program %s of rank %u%s stands cannot be seen (docs/places.md says why): it "
+        "is "
         "known by its kind, type, size and order alone. That makes no difference while all ranks "
         "have equally many batches. Otherwise collectives after a loop that look like some of the "
         "loop may meet those: call nccl_join_leave where a loop ends",

@@ -39,7 +39,7 @@ struct request {
   const struct round_marks *marks;
   uint32_t level;                /* likewise: the outermost level that another round begins of */
   bool goes_round[PLACE_LEVELS]; /* likewise, by level: the rank has been in another round of it */
-  const struct posts *posts; /* of an exchange, its sends and receives; otherwise NULL */
+  const struct posts *posts;     /* of an exchange, its sends and receives; otherwise NULL */
   /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
    * messages. NULL: there are none. */
   const struct posts *behind;

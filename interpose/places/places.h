@@ -180,7 +180,8 @@ bool places_describe(struct place *out);
  * call (place_round_begins). */
 struct places_round {
   struct {
-    uint32_t loop; /* id of the place at which its rounds begin; 0: there is none, or it does not say its rounds */
+    uint32_t
+        loop; /* id of the place at which its rounds begin; 0: there is none, or it does not say its rounds */
     uint32_t number; /* as in struct place_begin */
     uint32_t total;  /* place_epoch */
     bool comes;      /* each round comes to the call, or to a loop that it stands in */

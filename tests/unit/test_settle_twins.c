@@ -63,7 +63,8 @@ Test(settle_twins, in_one_round_of_an_even_program_branches_are_one_unit) {
   cr_assert_not(is_guess());
 }
 
-Test(settle_twins, where_nobody_counts_rounds_and_the_condition_may_change_they_are_one_by_a_guess) {
+Test(settle_twins,
+     where_nobody_counts_rounds_and_the_condition_may_change_they_are_one_by_a_guess) {
   claim_them(false, true, false);
   cr_assert(is_unanimous());
   cr_assert(is_guess(), "one may be the next round's");

@@ -246,6 +246,7 @@ static void tests_count(struct native_testing *testing, struct native_graph *gra
     testing->counting = &counting;
     if (find_all(testing, code, block_at, NULL) && !counting.failed)
       native_counters_find(graph, rounds, &counting, testing);
+    testing->counting = NULL;
   }
   native_counting_drop(&counting);
   flow_rounds_free(rounds);
