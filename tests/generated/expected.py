@@ -45,7 +45,7 @@ MET = ("all_to_alls", "begins_alike", "checkpoints", "constant", "early_stopping
 CLASSES = {
     "ends_in_else": TOLD, "ends_in_a_function": TOLD, "next_that_ends": TOLD, "states": TOLD, "last_batch": TOLD,
     "threaded_conditions": TOLD, "exceptions_that_end": TOLD,
-    "several_models": TOLD, "remainders": TOLD, "in_turn": TOLD, "phase_table": TOLD, "some_conditions": TOLD, "early_stop": TOLD, "recursion": TOLD, "hooks": TOLD, "loops_in_loops": TOLD,
+    "several_models": TOLD, "remainders": TOLD, "counted_steps": TOLD, "in_turn": TOLD, "phase_table": TOLD, "some_conditions": TOLD, "early_stop": TOLD, "recursion": TOLD, "hooks": TOLD, "loops_in_loops": TOLD,
     "rings": MESSAGES, "pipelines": MESSAGES,
     # What a compiler makes of a loop of two rounds may say none; and who begins a round later than others are through with it can tell
     # only then.

@@ -1,6 +1,6 @@
 """Runs random programs in front of the loopback NCCL and says what went wrong, by class of program.
 
-    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways|training|one_line] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
+    programs.py BUILD [--programs N] [--kind c|python|optimised|alike|no_arguments|cpp|ways|training|one_line|passes] [--first SEED] [--jobs N] [--shrink N] [--seed SEED]
 
 --seed: that one program: its source and what its ranks did. --list: a line for each program that went wrong.
 Status 1 if anything did that expected.py does not allow.
@@ -24,6 +24,7 @@ import loops
 import expected
 import no_arguments
 import optimised
+import passes
 import python_source
 import scripts
 import shapes
@@ -37,7 +38,9 @@ TITLES = {"hang": "hang", "crash": "crash", "mismatch": "misma", "error": "error
           "silent": "silent", "deviates": "deviat", "unmet": "unmet", "other_epoch": "epoch", "split": "split", "as_alone": "alone",
           "warned": "warned"}
 
-# Kinds of their own, in which the compiler is the point.
+# Kinds of their own, a quarter of which is in Python.
+KINDS = {**trainings.KINDS, "passes": passes.CLASSES}
+# ... in which the compiler is the point.
 OF_COMPILERS = {"optimised": optimised, "alike": alike, "no_arguments": no_arguments, "cpp": cpp, "ways": ways}
 
 
@@ -53,8 +56,8 @@ def made(kind, seed):
         spec = shapes.make(kind, seed, of.CLASSES, lambda name: of.FORMS)
         spec["compiler"] = of.compiler(random.Random(f"compiler {seed}"))
         return spec
-    if kind in trainings.KINDS:
-        made_by = trainings.KINDS[kind]
+    if kind in KINDS:
+        made_by = KINDS[kind]
         language = trainings.language(seed, len(made_by))
         spec = shapes.make(language, seed, made_by,
                            lambda name: trainings.PYTHON_FORMS if language == "python" else trainings.FORMS)
@@ -73,7 +76,7 @@ def made(kind, seed):
 
 def kind_of(spec):
     """What --kind makes it by, with its seed."""
-    return next((kind for kind, made_by in trainings.KINDS.items() if spec["class"] in made_by), spec["kind"])
+    return next((kind for kind, made_by in KINDS.items() if spec["class"] in made_by), spec["kind"])
 
 
 def work(job):
@@ -103,7 +106,7 @@ class Report:
             row = self.rows.setdefault(title, collections.Counter())
             row["programs"] += 1
             row.update(set(found))
-        if "compiler" in spec and kind_of(spec) in (*trainings.KINDS, *OF_COMPILERS):
+        if "compiler" in spec and kind_of(spec) in (*KINDS, *OF_COMPILERS):
             row = self.rows.setdefault(("compiler", f"{' '.join(spec['compiler'])}, {'even' if spec['even'] else 'uneven'}"),
                                        collections.Counter())
             row["programs"] += 1
@@ -169,7 +172,7 @@ def options_of(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("build")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--kind", choices=("c", "python", *trainings.KINDS, *OF_COMPILERS))
+    parser.add_argument("--kind", choices=("c", "python", *KINDS, *OF_COMPILERS))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -1,6 +1,6 @@
 # Programs made at random, run on the loopback; README.md in this folder says how.
 #
-#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways|training] [SEED=N] [PROGRAM_MACHINES=N]
+#   make check-programs [PROGRAMS=2000] [PROGRAM_KIND=c|python|optimised|alike|no_arguments|cpp|ways|training|one_line|passes] [SEED=N] [PROGRAM_MACHINES=N]
 #     SEED: that one alone; PROGRAM_MACHINES: the ranks are spread over so many, which have an agent and a /dev/shm each
 
 GENERATED_PARTS = $(addprefix $(BUILD)/tests/generated/,runner.o job.o rank.o)

@@ -59,6 +59,11 @@ Test(generated, programs_that_train_in_other_ways) {
   check_programs("training", 40);
 }
 
+/* One pass over the data, or loops of which each is gone through once. */
+Test(generated, programs_without_a_loop_over_epochs) {
+  check_programs("passes", 40);
+}
+
 /* Several models by one line. */
 Test(generated, programs_whose_loops_alone_tell_what_they_do) {
   check_programs("one_line", 16);
