@@ -6,6 +6,7 @@
  *   following  two machines: from an active rank's call to the other's shadow, iterations of 10 ms
  *   quiet      two machines, nobody joined: what the agent of rank 0's machine uses
  *   network    two machines, without nccl-join: a message of 64 bytes over TCP, and back
+ *   wakes      likewise: the way of a unit from rank to rank, with nothing in it but what wakes and carries (wakes.h)
  *
  * All of them share this machine's processors and its clock, and no cable is between them: a network
  * adds its own time for each hop.
@@ -23,11 +24,13 @@
 #include "tools/bench/area.h"
 #include "tools/bench/job.h"
 #include "tools/bench/loop.h"
+#include "tools/bench/wakes.h"
 #include "tools/bench/rows.h"
 
 #define CLAIM_SECTION "Machines: a unit outside of the loop, until all are in NCCL"
 #define EPOCH_SECTION "Machines: the end of an uneven epoch, two machines"
 #define DELAY_SECTION "Machines: from an active rank's call to the joined rank's shadow in NCCL"
+#define WAKES "without nccl-join: a futex, a message of ZeroMQ's, a futex"
 #define QUIET_SECTION "Machines: an agent while nobody has joined"
 #define NETWORK_SECTION "Machines: the network between two of them"
 
@@ -244,6 +247,8 @@ static const struct scenario {
 static int run_rank(struct area *area, int rank, const char *name) {
   if (strcmp(name, "network") == 0)
     return run_network(area, rank);
+  if (strcmp(name, "wakes") == 0)
+    return wakes_run(area, rank);
   for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
     if (strcmp(name, scenarios[i].name) == 0) {
       struct member me = begin(area, rank);
@@ -301,6 +306,9 @@ int main(int argc, char **argv) {
   run("following", 2, area);
   print(DELAY_SECTION, "iterations of 10 ms", "us", "at most 150", &area->ranks[1]);
   print_late(DELAY_SECTION, "iterations of 10 ms, 99 of 100 within", &area->ranks[1]);
+  run("wakes", 2, area);
+  print(DELAY_SECTION, WAKES, "us", NULL, &area->ranks[1]);
+  print_late(DELAY_SECTION, WAKES ", 99 of 100 within", &area->ranks[1]);
   run("quiet", 2, area);
   print(QUIET_SECTION, "processor time", "%", "none", &area->ranks[0]);
   print(QUIET_SECTION, "memory of its own", "KiB", NULL, &area->ranks[1]);

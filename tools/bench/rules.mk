@@ -21,12 +21,14 @@ $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROW
 	$(link_tool)
 
 # Bound at the start: the first call must not be slower than the others.
+$(BENCH_MACHINES): $(BUILD)/tools/bench/wakes.o
+$(BENCH_MACHINES): private WAKES_LIBS = $(AGENT_LIBS)
 $(BENCH_JOBS) $(BENCH_MACHINES): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2 \
 		$(BUILD)/loopback/libcudart.so.13
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) -pthread -o $@ $^ -Wl,-z,now \
-	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback $(DECODER_LIBS)
+	  -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/empty:$$ORIGIN/../loopback',-rpath-link,$(BUILD)/loopback $(DECODER_LIBS) $(WAKES_LIBS)
 
 $(BUILD)/bench/learning: $(BUILD)/tools/bench/learning.o $(BUILD)/tools/bench/area.o $(ROWS_OBJECT) \
 		$(BUILD)/tests/unit/traces.o $(filter $(BUILD)/core/predict/learner%,$(CORE_OBJECTS))
