@@ -13,9 +13,9 @@
 #include "hooks/registrable.h"
 #include "hooks/shadow.h"
 
-/* A send buffer for every pattern that the table of contribution.c can give: zero, and one, lowest
- * and highest of each datatype as far as they differ in memory (test_contribution counts them). */
-#define DEVICE_PATTERNS 32
+/* A send buffer for every pattern that the table of contribution.c can give: zero; and one, the lowest
+ * and the highest value of each datatype, although some of them look alike in memory. */
+#define DEVICE_PATTERNS (1 + 3 * DATATYPES)
 
 /* Kinds of memory: what is not registered, and of what is, what programs have beside each other. */
 #define DEVICE_MEMORIES 6

@@ -65,7 +65,8 @@ enum epochs_policy {
  * tells which goes first, or whether they are one. */
 enum unsure_policy {
   UNSURE_WARN, /* a choice is made, and told */
-  UNSURE_STOP, /* the job stops, with ncclInvalidUsage */
+  UNSURE_STOP, /* the job stops: calls return ncclInvalidUsage where all ranks stop at one collective, and
+                  ncclRemoteError where one rank does, and the others with it */
 };
 
 /* What averages divide by once a rank has joined. */
@@ -134,7 +135,8 @@ struct settings {
 
 /* Functions that are left into without being named in NCCL_JOIN_EXIT_ON, the one that all ranks
  * come to last first; ended by NULL. */
-extern const char *const settings_built_in_exits[];
+#define SETTINGS_BUILT_IN_EXITS 3u
+extern const char *const settings_built_in_exits[SETTINGS_BUILT_IN_EXITS + 1];
 
 /* The values that hold when nothing is set. */
 void settings_defaults(struct settings *settings);

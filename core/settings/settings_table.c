@@ -33,8 +33,8 @@ static const struct word level_words[] = {{"WARN", LOG_LEVEL_WARN},
                                           {"ERROR", LOG_LEVEL_ERROR},
                                           {NULL, 0}};
 
-const char *const settings_built_in_exits[] = {"MPI_Finalize", "MPI_Barrier", "ProcessGroupNCCL",
-                                               NULL};
+const char *const settings_built_in_exits[SETTINGS_BUILT_IN_EXITS + 1] = {
+    "MPI_Finalize", "MPI_Barrier", "ProcessGroupNCCL", NULL};
 
 #define FIELD(name) offsetof(struct settings, name)
 

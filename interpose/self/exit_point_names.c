@@ -19,9 +19,8 @@ static const struct exit_point built_in[] = {
     {PYTORCH_SHARES_ID, 3, EXIT_POINT_OF_PYTORCH, false},
 };
 #define BUILT_IN (sizeof built_in / sizeof built_in[0])
-#define BUILT_IN_MARKS 3u
 _Static_assert(BUILT_IN + SETTINGS_NAMES_MAX == EXIT_POINTS_MAX, "room for all");
-_Static_assert(BUILT_IN_MARKS + SETTINGS_NAMES_MAX <= MARK_EXIT_POINTS, "a mark for each");
+_Static_assert(SETTINGS_BUILT_IN_EXITS + SETTINGS_NAMES_MAX <= MARK_EXIT_POINTS, "a mark for each");
 
 static struct exit_point points[EXIT_POINTS_MAX];
 static size_t npoints;
@@ -45,7 +44,7 @@ static bool exit_points_refuses(const char *list, const char *name) {
 
 /* The user's that are named first go first where ranks have come to different ones. */
 static void exit_points_add_listed(void) {
-  struct exit_point point = {.mark = BUILT_IN_MARKS + SETTINGS_NAMES_MAX};
+  struct exit_point point = {.mark = SETTINGS_BUILT_IN_EXITS + SETTINGS_NAMES_MAX};
   char *rest = listed;
   for (; (point.name = strsep(&rest, ",")) != NULL; point.mark--)
     if (*point.name != '\0' && *point.name != '-')
@@ -66,7 +65,7 @@ const struct exit_point *exit_point(size_t number) {
 }
 
 const char *exit_point_name(uint32_t mark) {
-  if (mark >= 1 && mark <= BUILT_IN_MARKS)
+  if (mark >= 1 && mark <= SETTINGS_BUILT_IN_EXITS)
     return settings_built_in_exits[mark - 1];
   for (size_t i = 0; i < npoints; i++)
     if (points[i].mark == mark)
