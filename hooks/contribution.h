@@ -18,7 +18,7 @@
 #include "core/settings/settings.h"
 #include "core/unit/unit.h"
 
-/* ncclRedOp_t's numbers, in the same way. member.reduction also knows REDUCTION_PREMULSUM and
+/* ncclRedOp_t's numbers. member.reduction also knows REDUCTION_PREMULSUM and
  * REDUCTION_NONE. */
 enum builtin_reduction {
   REDUCTION_SUM = 0,

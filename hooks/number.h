@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the datatype (contribution.h) is one of floating point. */
+/* Whether the datatype (enum datatype, unit.h) is one of floating point. */
 bool number_is_float(uint8_t datatype);
 
 /* The number nearest to `value`, to even where two are, as bits in the low bytes. Formats of 16 and

@@ -21,7 +21,8 @@ void state_free(struct state *state) {
   pthread_mutex_unlock(&state->lock);
 }
 
-size_t state_bytes(const struct state_buffer *buffer) {
+/* Bytes of a buffer; 0 if they cannot be counted. */
+static size_t state_bytes(const struct state_buffer *buffer) {
   size_t bytes = 0;
   return __builtin_mul_overflow(buffer->count, (uint64_t)contribution_one(buffer->datatype).size,
                                 &bytes)

@@ -30,7 +30,7 @@ struct state_buffer {
   uint64_t count; /* elements */
   uint32_t comm;  /* tag of the communicator */
   uint32_t number;
-  uint8_t datatype;              /* ncclDataType_t; contribution.h knows its size */
+  uint8_t datatype;              /* ncclDataType_t; unit.h has its size */
   unsigned long long allocation; /* the driver's number of what the buffer lies in */
 };
 
@@ -87,8 +87,5 @@ bool state_find(struct state *state, uint32_t comm, uint32_t number, struct stat
 
 /* Looks whether a buffer is still what it was. */
 enum state_condition state_look(const struct cuda_driver *cuda, const struct state_buffer *buffer);
-
-/* Bytes of a buffer; 0 if they cannot be counted. */
-size_t state_bytes(const struct state_buffer *buffer);
 
 #endif

@@ -48,7 +48,8 @@ static void board_wake(_Atomic uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void board_ring(_Atomic uint32_t *bell) {
+/* Rings the agent. */
+static void board_ring(_Atomic uint32_t *bell) {
   atomic_fetch_add(bell, 1);
   board_wake(bell);
 }
@@ -348,9 +349,8 @@ bool board_has_ranks(const struct board *board) {
   return file_lock_is_held(board->file, BOARD_RANKS, 1);
 }
 
-void board_say(struct board *board, struct board_communicator *communicator,
-               enum board_answer answer, const char *reason) {
-  (void)board;
+void board_say(struct board_communicator *communicator, enum board_answer answer,
+               const char *reason) {
   snprintf(communicator->reason, BOARD_REASON_SIZE, "%s", reason);
   atomic_store(&communicator->answer, answer);
   board_wake(&communicator->answer);

@@ -103,15 +103,12 @@ void board_say_cannot(struct board *board, const char *reason);
 bool board_has_ranks(const struct board *board);
 
 /* The agent's answer, and that a communicator is gone. */
-void board_say(struct board *board, struct board_communicator *communicator,
-               enum board_answer answer, const char *reason);
+void board_say(struct board_communicator *communicator, enum board_answer answer,
+               const char *reason);
 void board_free(struct board_communicator *communicator);
 
 /* The agent has nothing left to do: takes the name away, for good. False if there is a rank, and it is not
  * forced: nothing has happened. */
 bool board_retire(struct board *board, bool forced);
-
-/* Rings the agent. */
-void board_ring(_Atomic uint32_t *bell);
 
 #endif

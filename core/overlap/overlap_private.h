@@ -1,6 +1,6 @@
 /* What the files of overlapping teams (overlap.h) share: overlap.c decides what a parked rank does,
- * overlap_order.c knows what comes before what, overlap_claims.c weighs claims. Not for anybody
- * else. */
+ * overlap_order.c knows what comes before what, overlap_claims.c weighs claims, overlap_held.c asks who is
+ * held up, overlap_step.c keeps step, overlap_quiet.c tells whether nothing moves. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
 #define NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
 
@@ -39,7 +39,7 @@ struct overlap_team {
 struct overlap {
   _Atomic uint32_t nteams; /* first: overlap_nteams */
   uint64_t identity;
-  /* Held for the moment that a function of this file takes: another thread of the process may make
+  /* Held for the moment that a function of overlap.h takes: another thread of the process may make
    * or end a team while this one is parked. */
   atomic_flag busy;
   struct overlap_team **teams;
@@ -123,8 +123,12 @@ void overlap_end_asking(struct overlap *overlap);
 /* What this rank has said may no longer be so. */
 void overlap_forget_held(struct overlap *overlap);
 
+/* ---- overlap_order.c ---- */
+
 /* A team's is_held. */
 bool overlap_is_held(void *context);
+
+/* ---- overlap_claims.c ---- */
 
 /* A claim of a rank at the team's index; false if it claims nothing there. */
 bool overlap_read_claim(struct team *team, uint32_t rank, struct overlap_claim *claim);

@@ -145,10 +145,10 @@ enum peers_stand peers_stand(struct peers *peers, uint64_t index, const struct s
 void peers_hold(struct peers *peers);
 void peers_release(struct peers *peers, bool in_order);
 
-/* Whether it is known of all that this rank has announced that both sides leave the loop for it before
- * they do anything else of it: so it was before; or it is a receive, and this rank's device does what
- * comes next in the loop behind it (in_order), so that its peer must send before. A send may be done
- * before its peer receives, by NCCL's buffers. */
+/* Whether it is known of each announced operation that both sides come to it only after they have left the
+ * loop. It is known, if it was so before; or if the operation is a receive, and this rank's device does what
+ * comes next in the loop behind it (in_order): then its peer must send before that. Of a send it is not: NCCL's
+ * buffers may take it before its peer receives. */
 bool peers_are_ordered(struct peers *peers, bool in_order);
 
 /* What is known of a place (peers_learn_place). False: nothing. */

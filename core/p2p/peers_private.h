@@ -1,5 +1,5 @@
-/* What the files of point to point (peers.h) share: peers_operations.c knows one operation,
- * peers_follow.c looks at what all have posted, peers.c posts and answers. Not for anybody else. */
+/* What the files of core/p2p (peers.h) share; what is in which file is said below. Not for anybody
+ * else. */
 #ifndef NCCL_JOIN_CORE_PEERS_PRIVATE_H
 #define NCCL_JOIN_CORE_PEERS_PRIVATE_H
 
@@ -186,8 +186,8 @@ uint64_t announced_begin(struct peers *peers);
 bool announced_is_answered(const struct peers *peers, uint32_t rank,
                            const struct operation *operation);
 
-/* These are about to be posted before what is held back: which one of its pair that will be is another
- * then, and is announced anew. What was announced first counts as posted with them. The lock is held. */
+/* These mirrors are about to be posted in front of operations that are held back. So those get later numbers in
+ * their pairs, and are announced again. What was announced first counts as posted with them. The lock is held. */
 void announced_mirror(struct peers *peers, const struct member *mirrors, uint32_t nmirrors);
 
 /* What was announced has been posted. The lock is held. */

@@ -249,8 +249,8 @@ int place_order(const struct place *a, const struct place *b, const struct place
 bool place_may_go_round(const struct place *place, const struct place *other,
                         const struct place *last);
 
-/* Whether the other place alone stands in a loop that is not around both, their order is not known, and neither
- * is it by `last`, which does not stand in that loop: who is at the place may not have come to the loop yet. */
+/* Whether a rank at `place` may not have come yet to the loop in which `other` stands: `place` and `last` do not
+ * stand in that loop, and nothing tells the order of the two places. */
 bool place_may_be_before_loop(const struct place *place, const struct place *other,
                               const struct place *last);
 

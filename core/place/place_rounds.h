@@ -80,8 +80,8 @@ struct place_begin {
 /* A loop of more rounds is taken for one of batches. */
 #define PLACE_EPOCHS_MAX 4000u
 
-/* What a loop says of which only that is known, how many rounds are left, or one or two more or less: the same on all ranks. Nothing, if
- * they are more than these. */
+/* The round of a loop of which only that is known, how many rounds are left, give or take two. It is said as a
+ * round of PLACE_EPOCHS_MAX, so that ranks can compare theirs. {0, 0} if more are left. */
 static inline struct place_round place_round_left(int64_t left) {
   const int64_t least = -2;
   if (left < least || left >= PLACE_EPOCHS_MAX + least)
@@ -101,10 +101,11 @@ struct place_numbers {
 struct place_numbers place_numbers_of(uint32_t number);
 uint32_t place_number_of(struct place_numbers parts);
 
-/* Of so many loops around a place rounds begin: of the outermost, and of the one in it, if that has another loop around the place, as
- * that of the models which are trained one after the other has that of their batches. The outermost must have one, too, if only what is
- * left of it is known (place_round_left): else it may be that of batches, of which each rank has its own. Up to the first that does not
- * say how many rounds it has, or has more than PLACE_EPOCHS_MAX, or may not be the one at that level. */
+/* How many of the outermost loops around a place, 0 to PLACE_LEVELS, have rounds that may be epochs. A loop counts
+ * if it says how many rounds it has, PLACE_EPOCHS_MAX at most, and is known to be the one at its level; none behind
+ * the first that does not. The second one must have another loop in it, as that of models which are trained one
+ * after the other has that of their batches; so must the outermost one, if only what is left of it is known
+ * (place_round_left): else it may be a loop of batches, of which each rank has its own. */
 uint32_t place_rounds_begin(const struct place *place);
 
 /* Of the loop at a level. False: it is none of these. */

@@ -94,9 +94,6 @@ uint32_t learner_body_position(const struct learner *learner);
  * begin. */
 symbol_t learner_body_symbol(const struct learner *learner, uint32_t position);
 
-/* Whether the body believed now holds the symbol. Looks at all of it. */
-bool learner_body_holds(const struct learner *learner, symbol_t symbol);
-
 /* Whether the program may stand between two iterations: no body is believed, or the unit that the
  * body begins with is expected next (at position 0 or, where the body holds several iterations,
  * elsewhere), or inserts have been seen here. */

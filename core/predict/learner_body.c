@@ -136,7 +136,7 @@ void body_take(struct body *body, const struct lags *lags, uint32_t length, uint
   body_mark_run_ends(body);
 }
 
-bool body_has_symbol(const struct body *body, symbol_t symbol) {
+static bool body_has_symbol(const struct body *body, symbol_t symbol) {
   for (uint32_t i = 0; i < body->length; i++)
     if (body->event[i].symbol == symbol)
       return true;

@@ -35,8 +35,6 @@ static inline uint32_t body_next(const struct body *body, uint32_t place) {
  * times length. */
 void body_take(struct body *body, const struct lags *lags, uint32_t length, uint64_t anchor);
 
-bool body_has_symbol(const struct body *body, symbol_t symbol);
-
 /* Bodies of up to this length are remembered, this many of them. */
 #ifndef SHELF_BODY_MAX /* tests/simulation/many.h */
 #define SHELF_BODY_MAX 2048

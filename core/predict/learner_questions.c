@@ -25,10 +25,6 @@ symbol_t learner_body_symbol(const struct learner *learner, uint32_t position) {
   return learner->body.event[position].symbol;
 }
 
-bool learner_body_holds(const struct learner *learner, symbol_t symbol) {
-  return body_has_symbol(&learner->body, symbol);
-}
-
 bool learner_is_between_iterations(const struct learner *learner) {
   const struct body *body = &learner->body;
   /* A body may hold several iterations, with a log line's unit in one of them: each begins with the

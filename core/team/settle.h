@@ -77,16 +77,23 @@ struct settle {
 struct claimed *settle_add(struct settle *settle, const struct claimed *claimed);
 
 /* Whether two units of one signature are different all the same, because they stand at different
- * points of the program. Never where one of the two places is not known: another rank may see it.
- * Places alone do not tell: ranks may come to one collective by branches of their own. Loops do, and
- * what always follows what; if all ranks are known to have one of the two places in their programs, or one rank has
- * both: as long as nothing has been shadowed who stands at one must come to the other, or have been there.
- * Two conditions of one round tell them apart once a rank has shadowed anything, if all ranks have come to each.
- * Not a broadcast that its root claims, while the others claim one from it to which they come by ways of their own, not by
- * the root's: a root that waits in a broadcast is the one who sends, as long as nothing has been shadowed.
- * Not a collective of one function that two branches call (place_are_one_call). Not two loops that do the same, in two branches of one condition, to
- * which ranks have come in one round of the loop around them: nothing has been shadowed so far, and
- * each has issued a point of each round as often as the other. They meet as without nccl-join. */
+ * points of the program. They are, if
+ *   - a rank has said that one of them is apart from the expected unit, which is the other (CLAIM_APART);
+ *   - one is always followed by the other, and all ranks are known to have one of them in their programs,
+ *     or ranks stand at both;
+ *   - one stands in a loop in which the other does not stand, and all ranks are known to have one of them,
+ *     or one rank has both: as long as nothing has been shadowed, if who stands at one must come to the
+ *     other, or have been there;
+ *   - they come by two conditions of one round, all ranks have come to each, and some rank has shadowed
+ *     something.
+ * They never are, where
+ *   - one of the two places is not known: another rank may see it;
+ *   - a root waits in a broadcast, while the others claim one from it to which they come by ways of their
+ *     own: as long as nothing has been shadowed that root is the one who sends (settle_is_sent);
+ *   - both are one collective of a function that two branches call (place_are_one_call);
+ *   - both are of loops that do the same, in two branches of one condition, and ranks have come to these
+ *     in one round of the loop around them: nothing has been shadowed so far, and each has issued a point
+ *     of each round as often as the other. They meet as without nccl-join. */
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 
 /* Whether one is a broadcast that its root claims, and the other what comes from it: see above. Of equal signatures. */
@@ -135,11 +142,11 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  *   1. a unit, or the begin of a round, before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
  *      program: the one in an earlier round of a loop around both, or in one round the one that comes
- *      first in it, where loops say in which round ranks are (place_compare_rounds); of two branches
+ *      first in it, where loops say in which round ranks are (place_compare_rounds); the begin of a
+ *      round, before a unit of the same loop of which rounds do not tell that it is in an earlier one; of two branches
  *      one from which its ranks come to what looks like the other; of two loops one that some ranks
  *      have no part in; what stands in front of a loop before what stands in it, if neither has been
- *      seen; what goes round a loop, before what has not been seen though all have gone round it; the begin
- *      of a round, before a unit of the same loop of which rounds do not tell that it is in an earlier one;
+ *      seen; what goes round a loop, before what has not been seen though all have gone round it;
  *      otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;

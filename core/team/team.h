@@ -331,14 +331,15 @@ void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 uint64_t team_says(uint32_t place, const uint32_t totals[PLACE_LEVELS], uint32_t level,
                    uint32_t number);
 
-/* The rank's next unit, which it has not claimed yet, is the first one in another round of the loop at a level around it
- * (place_round_begins), and says so when it is passed: says, by level; 0: of that no round begins. It says so of each round: until then
- * it is in the one before. */
+/* The rank's next unit, which it has not claimed yet, begins a round (place_round_begins). says, by level: what is
+ * published when the unit is passed; 0: at that level none begins. Until then the rank counts as being in the round
+ * before. */
 void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]);
 
-/* The same, and the unit is claimed, and not committed, so that all see where the round begins; quietly: only if a rank next to this one
- * is seen to be in another round. levels: from the one of which it begins to the last one whose rounds are those of all ranks, as each comes
- * to the unit, or they have been seen to be (team_counts_rounds). */
+/* The same, and the unit is claimed, not committed, so that all see where the round begins. quietly: only if a rank
+ * next to this one is seen to be in another round. levels: from the outermost of which a round begins, to the last
+ * one whose rounds are those of all ranks: each comes to the unit, or they have been seen to be
+ * (team_counts_rounds). */
 struct team_levels {
   uint32_t first, end;
 };

@@ -124,9 +124,9 @@ static uint64_t team_last_real(const struct team *team) {
   return last != 0 && last == team->places.mark_end ? team->places.mark_before : last;
 }
 
-/* Whether the other rank has begun this round elsewhere, or a later one here or before, and this one has issued something since, or is
- * there first. Not what it has begun before this one has begun its last round: it may have been in that loop before, as in a function that
- * is called again. before: what this one said last. */
+/* Whether the other rank has begun this round at another index, or a later round by now, while this rank has issued
+ * something since, or is there first. Does not count what it began before this rank began its last round: that may be
+ * an earlier call of the function. before: what this rank said last. */
 static bool has_begun_elsewhere(const struct team *team, uint64_t own, uint64_t before,
                                 uint64_t begun) {
   uint64_t at = begun_index(team, begun);

@@ -1,7 +1,9 @@
 /* What each rank did since all were last together, as far as the logs go: who took part last. */
 #include "core/team/team_private.h"
 
-symbol_t team_symbol_at(const struct team *team, uint64_t index) {
+/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
+ * LEAVE, and for what is too long ago. */
+static symbol_t team_symbol_at(const struct team *team, uint64_t index) {
   uint64_t after = 0; /* LEAVEs after the index */
   for (; after < team->leaves; after++) {
     uint64_t at = team->left_at[(team->leaves - 1 - after) % TEAM_LEAVES];

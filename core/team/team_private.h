@@ -1,8 +1,9 @@
 /* What the files of the agreed sequence (team.h) share. Each calls only those named after it:
  * team.c looks; team_stop.c is where all stop; team_settle.c and team_follow.c pass an index;
- * team_claim.c requests; team_commit.c expects and publishes; team_hidden.c, team_guess.c and
- * team_places.c know what units are; team_others.c the other ranks, team_past.c what they did;
- * team_text.c the text ring; team_tell.c rings. Not for anybody else. */
+ * team_claim.c requests; team_commit.c expects and publishes; team_hidden.c, team_guess.c, team_behind.c,
+ * team_last.c and team_places.c know what units are; team_epochs.c in which rounds ranks are, and
+ * team_runs.c what was real; team_others.c the other ranks, team_past.c what they did; team_text.c the text
+ * ring; team_nap.c sleeps and team_tell.c rings. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -86,10 +87,6 @@ enum team_verdict team_pass_stop(struct team *team, uint64_t hash, uint32_t rank
  */
 enum team_verdict team_stop_or_fail(struct team *team);
 
-/* The symbol of G[index]: of the learner's history, in which no LEAVE stands. SYMBOL_NONE for a
- * LEAVE, and for what is too long ago. */
-symbol_t team_symbol_at(const struct team *team, uint64_t index);
-
 /* Where the ranks have come to our index: whether there was a unit since the last rejoin that not
  * all of them issued for real; and whether a rank issued the last of those for real, or there was
  * none. */
@@ -140,7 +137,7 @@ void team_tell_hidden(struct team *team, struct unit unit);
 /* This rank has issued the unit of a place so many times for real. place: its id. */
 void team_count_epoch(struct team *team, uint32_t place, uint32_t times);
 
-/* What this rank says with its claim: the how-manieth time it comes there; 0: not known. */
+/* What this rank says with its claim: how many times it has come there, with this one; 0: not known. */
 uint32_t team_epoch(struct team *team);
 
 /* ---- places (team_places.c) ---- */
@@ -174,7 +171,8 @@ bool team_comes_by_ways(const struct known_place *known);
  * they have not been in the inner ones around the place. */
 place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even);
 
-/* Of one that is not: whether it may be all the same (settle_may_be_one). */
+/* Of a unit that is not the one that this rank claims (team_is_mine): whether it may be all the same
+ * (settle_may_be_one). */
 bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
@@ -202,8 +200,6 @@ static inline bool team_is_said_apart(const struct team *team, uint64_t hash) {
 /* Whether this rank has issued what it claims for that unit before. */
 bool team_has_alias(struct team *team, uint64_t hash);
 
-/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
- * unit from the very place that the unit has. */
 /* Before an index is passed at which this rank issues its unit: says so if its round begins there. True: the epochs of ranks mix;
  * told once. */
 bool team_round_begun(struct team *team);
@@ -212,6 +208,8 @@ bool team_round_begun(struct team *team);
  * which could not be seen then. True: they have; told once. */
 bool team_look_back(struct team *team);
 
+/* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
+ * unit from the very place that the unit has. */
 void team_note_issued(struct team *team, struct unit unit, uint64_t hash);
 void team_note_use(struct team *team, struct unit unit, uint64_t hash);
 

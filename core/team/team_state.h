@@ -59,12 +59,13 @@ struct team_guess {
   enum guess_kind kind;
   uint32_t rank, other;
   uint32_t epochs; /* GUESS_EPOCH: how many the other is ahead */
-  /* GUESS_MIXED: in which rounds the ranks are of the loop at a level, and whether it is only known how many are left (place_rounds.h); the index where the one's begins; that,
-   * plus one, where the other's has begun, 0: not known. */
-  uint32_t level, round, other_round;
-  bool are_left;
-  uint64_t begun, other_begun;
-  struct member member; /* the first one of the other's unit */
+  /* GUESS_MIXED (place_rounds.h): */
+  uint32_t level;              /* of the loop whose rounds these are */
+  uint32_t round, other_round; /* of the two ranks */
+  bool are_left;               /* they are how many rounds are left */
+  uint64_t begun;              /* the index where the one's begins */
+  uint64_t other_begun;        /* that of the other's, plus one; 0: not known */
+  struct member member;        /* the first one of the other's unit */
   char place[PLACE_TEXT_MAX], other_place[PLACE_TEXT_MAX];
 };
 

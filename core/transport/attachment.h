@@ -1,5 +1,5 @@
 /* How the ranks of a communicator come together: the other half of the seam behind which every
- * transport lies (plane.h is what they have then). interpose/ names only this.
+ * transport lies (plane.h is what they have then). Of the two interpose/ attaches by this alone.
  *
  * Life of an attachment:
  *   1. Before its real ncclCommInit… each rank attaches under a name that is equal on all ranks and

@@ -1,7 +1,8 @@
 /* The plane: what the ranks of a team know of each other, and how they wake each other. It is the
  * seam behind which every transport lies.
  *
- * Every rank of a team owns one log. It alone writes it; all others read it. A log holds the units
+ * Every rank of a team owns one log. It alone writes it, or for a rank of another machine the agent of
+ * this one; but that it has failed, or has ended without a word, others may write. All read it. A log holds the units
  * that the rank has passed (each issued for real or as a shadow) and the claim on which it is
  * parked. Those who agree read and write logs by logs.h; whoever else wants to know something of a
  * rank asks plane_view.h. What a log is made of (words.h) nobody sees but the transports.
@@ -131,7 +132,7 @@ struct plane {
    * call. */
   bool (*alive)(struct plane *plane, uint32_t rank);
   /* Whether a rank's process stands still: it has been stopped by a signal, or by a debugger. Of a
-   * rank on another machine: the agent of this one does. May cost system calls. */
+   * rank on another machine: whether this machine's agent stands still. May cost system calls. */
   bool (*stopped)(const struct plane *plane, uint32_t rank);
   /* Of a rank that is not alive, or about to end: how it ended. */
   struct plane_fate (*fate)(const struct plane *plane, uint32_t rank);

@@ -4,7 +4,7 @@
  * ranks come together.
  *
  * The file is /dev/shm/nccl-join-<uid>-<name>, mode 0600; segment.h has its layout and locks. A
- * slot costs 512 bytes of /dev/shm, a slot that is taken a struct plane_log more. Memory is taken
+ * slot costs 576 bytes of /dev/shm, a slot that is taken a struct plane_log more. Memory is taken
  * before it is touched: a full /dev/shm is an error here, never a SIGBUS later. What peers have
  * written is checked before use; only a peer that truncates the file can still do harm (SIGBUS).
  * The name is unlinked as soon as it is no longer needed; the memory goes with the last process.

@@ -1,4 +1,4 @@
-/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap). Each
+/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap, core/p2p). Each
  * is answered by a number, a rank or yes and no, so that whoever holds the logs of some of the
  * ranks can answer for them, and the answers of several are put together to one: the largest, the
  * lowest, any.

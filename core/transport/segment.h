@@ -1,5 +1,6 @@
 /* Inside of a segment of plane_shm.h: its file (segment_file.c) and this process's register of open
- * segments (segment.c). Known to those two, plane_shm.c and their tests only.
+ * segments (segment.c). For the files of that transport and their tests, and for who looks for what
+ * segments have been left behind (tools/doctor).
  *
  * The file: one page of header, then a segment_slot per slot, the plane_team, and a plane_log per
  * slot, each 64-byte aligned. Header, slots and team get their memory when the file is laid out, a
@@ -59,6 +60,7 @@ struct segment_slot {
   _Atomic uint32_t ended; /* 0: not known; enum plane_end << 16 | number */
   char machine[SEGMENT_MACHINE_SIZE]; /* of a rank that is on another one: its name */
 };
+_Static_assert(sizeof(struct segment_slot) == 576, "what plane_shm.h says");
 
 /* The agent of ranks on other machines (attachment_beyond). Without a bell there is none: all ranks
  * are on this machine. Any thread looks whether it has turns; the rest is written before. */
@@ -140,9 +142,8 @@ bool segment_allocate_log(struct segment_map *map, uint32_t slot, char *reason);
 /* The same for those of all slots. */
 bool segment_allocate_logs(struct segment_map *map, char *reason);
 
-/* Takes the gate before the deadline, or at once. */
+/* Takes the gate before the deadline. */
 bool segment_gate_enter(struct segment_map *map, int64_t deadline, char *reason);
-bool segment_gate_try(struct segment_map *map);
 void segment_gate_leave(struct segment_map *map);
 
 /* With the gate: whether the name still is this file's; and makes sure that it no longer is. */

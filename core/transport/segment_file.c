@@ -128,7 +128,7 @@ int64_t segment_now(void) {
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-bool segment_gate_try(struct segment_map *map) {
+static bool segment_gate_try(struct segment_map *map) {
   return file_lock_set(map->fd, F_WRLCK, SEGMENT_GATE);
 }
 

@@ -4,7 +4,7 @@
  *   arriving        before its real ncclCommInit…: the rank has attached
  *   pending         the real one exists
  *   joined or off   from its first use on. Off means passed through untouched: some rank has no
- *                   nccl-join or is on another machine, there is no shared memory, or it has one
+ *                   nccl-join, or is on another machine and was not found, there is no shared memory, or it has one
  *                   rank only
  * All ranks decide alike, because they read the same introductions.
  *

@@ -142,10 +142,10 @@ void failing_note(struct endpoint *end);
  * receives the program has been told by its own calls. */
 ncclResult_t request_hear(struct endpoint *end, bool leaving);
 
-/* Finds out at the beginning of which rounds ranks are to wait, and settles requests for which there is none: not all ranks of the
- * team count these rounds alike, so nobody would come. Not of a rank that comes there for the first time, where each round comes: the
- * claims tell. If the rank has been in another round of the outermost loop there, all of them: it would wait in one team while its peers
- * need it in another. */
+/* Finds for each request the begin of which round the rank waits at. Settles a request for which there is none: not
+ * all ranks of the team count these rounds alike, so nobody would come. (A rank that comes there for the first time
+ * asks, if each round comes there: the claims tell.) If that is so in one team, and the rank begins another round of
+ * the outermost loop, it settles all requests: it would wait in one team while its peers need it in another. */
 void request_find_marks(struct request *requests, uint32_t nrequests);
 
 /* Commits or claims what the rank wants. */

@@ -189,9 +189,10 @@ struct places_round {
   bool each; /* place_is_of_each_epoch */
 };
 
-/* Of the call of places_called, once places_here has been asked. False: its place is not known, or says no rounds, or
- * the asker has taken note of that round at that place (NULL: whether or not). Some 30 ns where the place has been asked for lately; of an engine's
- * thread none where that has not looked again who waits for it; otherwise as places_describe. In places_rounds.c. */
+/* Finds the rounds of the call of places_called; places_here comes first. False: its place is not known, or says no
+ * rounds, or `asker` has noted this round at this place (NULL: nobody has). It takes some 30 ns if the place has been
+ * asked for lately, else as long as places_describe. Of an engine's thread, that has not looked again who waits for
+ * it: nothing is looked at. In places_rounds.c. */
 bool places_round(struct places_round *round, const void *asker);
 /* False: not of this call. A few loads. */
 static inline bool places_may_say_rounds(void) {

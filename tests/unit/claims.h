@@ -4,6 +4,9 @@
  * Each step of core/team/settle.c has been taken out, and been exchanged with the next one. What
  * fails then:
  *
+ *   compare_places
+ *     begins for nothing       a_round_waits_for_nobody_whose_loop_does_not_say_its_rounds
+ *     a like one ahead         of_two_branches_the_one_that_leads_to_what_looks_like_the_other_...
  *   settle_compare
  *     standing                 any_unit_goes_before_leave, of_marks_the_higher_goes_first
  *     standing, place          a_mark_waits_for_any_unit_wherever_it_stands
@@ -31,10 +34,11 @@
  *       no epoch is any        who_says_no_epoch_does_not_hide_that_others_are_out_of_step
  *       under another name     nor_does_another_point_that_is_the_same_unit
  *       its name               of_the_earliest_epoch_the_rule_chooses_the_name
- *     a like one ahead        of_two_branches_the_one_that_leads_to_what_looks_like_the_other_...
- *   settle_is_distinct
+ * *   settle_is_distinct
+ *     one sends                a_root_in_a_broadcast_sends_to_those_who_come_there_by_ways_of_their_own
  *     CLAIM_APART              what_a_rank_says_is_apart_from_the_expected_unit_is_another
  *     hidden                   of_a_hidden_place_nothing_is_told
+ *     one call                 a_collective_of_a_function_that_both_call_is_one
  *     sequential               within_a_loop_branches_are_one_unit_and_a_sequence_is_two
  *     two conditions           two_conditions_to_which_all_have_come_are_two_units_once_..., but_not_where_...
  *     outside, loops           units_of_a_loop_and_after_it_are_two_where_all_know_one_of_them
@@ -52,7 +56,7 @@
  *     twins                    one_after_the_other_they_may_be_one_loop_..., a_call_behind_the_loop_...
  *   settle_is_doubtful
  *     parts unseen             to_take_one_unit_for_another_where_they_part_unseen_is_a_guess
- *     sequential               to_take_one_for_another_that_always_follows_it_is_a_guess
+ *     sequential               who_goes_into_one_function_from_a_branch_each_may_be_at_two_points_of_it
  *     (where somebody stands)  a_place_where_nobody_stands_says_nothing_of_who_claims_it
  *     reached, shared          who_is_again_where_all_have_been_may_have_gone_round_past_the_other
  *     reached, common          taking_two_conditions_of_a_loop_for_one_is_a_guess_...
@@ -65,17 +69,18 @@
  *     into one function        who_goes_into_one_function_from_a_branch_each_may_be_at_two_points_of_it
  *     (by more steps)          also_where_one_goes_there_by_more_steps_than_the_other
  *     branches (of loops)      where_nobody_counts_rounds_and_the_condition_may_change_they_are_one_by_...
- *     a loop, it changes       of_a_loop_in_a_branch_it_is_a_guess_if_the_condition_changes
+ *     a loop, it changes       of_a_loop_in_a_branch_it_is_a_guess_unless_the_condition_stays
  *     common, no order         two_places_that_all_come_to_may_be_two_conditions_if_...
- *     shared, no order         without_an_order_to_take_one_that_all_have_come_to_for_another_...
+ *     no order                 without_an_order_to_take_one_for_another_is_a_guess
  *     a loop, no order         without_an_order_to_take_a_unit_of_a_loop_for_one_after_it_is_...
  *     a loop, reached          to_take_a_unit_of_a_loop_for_one_that_may_come_after_it_is_a_guess
  *   settle_is_guess
  *     nothing known            then_what_the_learner_expects
  *     last real                without_places_who_has_issued_last_is_still_in_the_loop
+ *     of one call              which_round_of_one_call_goes_first_is_a_guess
  *     a later loop goes on     of_two_loops_the_one_that_goes_on
  *     (of loops only)          who_has_gone_round_to_a_loop_waits_for_what_is_left_of_the_epoch
- *     (not if skipped)         who_goes_first_as_others_have_no_part_in_its_loop_is_known_to
+ *     (not if counted)         where_all_count_the_rounds_a_loop_that_not_all_had_waits_for_what_comes_before
  *     marks, LEAVE             any_unit_goes_before_a_mark_and_any_mark_before_leave
  *     out of step              of_one_unit_in_two_epochs_the_earlier_goes_first
  *   settle_is_unanimous

@@ -73,7 +73,7 @@ static void serve(enum board_answer answer, pid_t parent) {
   if (answer == BOARD_WRITING) /* which is no answer */
     board_say_cannot(board, "no keys");
   else if (answer != BOARD_ASKED)
-    board_say(board, one, answer, "because");
+    board_say(one, answer, "because");
   while (answer > BOARD_ASKED)
     pause_ms(100);
   _exit(0);

@@ -120,7 +120,7 @@ static void leave_team(struct meeting *meeting, struct communicator *one) {
 
 static void answer_ranks(struct meeting *meeting, struct communicator *one) {
   if (one->asked != NULL)
-    board_say(meeting->board, one->asked, one->answer, one->reason);
+    board_say(one->asked, one->answer, one->reason);
   if (one->answer != BOARD_FOUND)
     leave_team(meeting, one);
 }
@@ -311,7 +311,7 @@ static void read_asked(struct meeting *meeting, struct board_communicator *asked
   if (one != NULL && one->asked != NULL)
     return;
   if (key == 0 || asked->slots < 2 || asked->slots > PLANE_RANKS_MAX) {
-    board_say(meeting->board, asked, BOARD_OFF, "it is no communicator");
+    board_say(asked, BOARD_OFF, "it is no communicator");
     return;
   }
   if (one == NULL)
@@ -327,7 +327,7 @@ static void read_asked(struct meeting *meeting, struct board_communicator *asked
   open_segment(meeting, one, reason);
   if (one->segment == NULL) {
     reason[FRAME_TEXT_BYTES - 1] = '\0';
-    board_say(meeting->board, asked, BOARD_OFF, reason);
+    board_say(asked, BOARD_OFF, reason);
     return;
   }
   hear_local(meeting, one);

@@ -1,6 +1,7 @@
-/* What the outer loops of a function count, the outermost ones and those in them, in x86-64's code: a register that calls keep, a word of the frame, or a word of the
- * object (a static variable), to which each round adds the same number once, and which a condition that ends the loop compares
- * with something that stays as it is. Or which each round sets to a number with which that condition ends the loop.
+/* The counters of a function's loops, the outermost ones and those in them, in x86-64's code. A counter is a register
+ * that calls keep, a word of the frame, or a word of the object (a static variable). Each round adds the same number
+ * to it, and a condition that ends the loop compares it with a limit that stays as it is. Or each round sets it to a
+ * number with which that condition ends the loop.
  *
  * A place does not say how often its rank has gone round a loop (core/place/place_rounds.h); this does.
  */

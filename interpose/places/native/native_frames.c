@@ -49,7 +49,8 @@ static bool read_word_at(uintptr_t sp, uintptr_t at, uintptr_t *word) {
   return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)sizeof(*word);
 }
 
-uintptr_t native_code_address(uintptr_t return_address) {
+/* A return address as an address of code: some processors sign it. */
+static uintptr_t native_code_address(uintptr_t return_address) {
 #ifdef __aarch64__
   register uintptr_t x30 __asm__("x30") = return_address;
   __asm__("hint #7" : "+r"(x30)); /* xpaclri, which older processors take for nothing */

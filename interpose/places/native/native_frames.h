@@ -92,9 +92,6 @@ bool native_memory_read(uintptr_t at, uint32_t bytes, uint64_t *word);
 /* The stack that the thread was begun with. */
 struct native_bounds native_stack_bounds(void);
 
-/* A return address as an address of code: some processors sign it. */
-uintptr_t native_code_address(uintptr_t return_address);
-
 /* Frames that are not on the stack, because their function has ended in a tail call. */
 
 #define NATIVE_TAILS_MAX 3u
