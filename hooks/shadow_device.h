@@ -13,8 +13,8 @@
 #include "hooks/registrable.h"
 #include "hooks/shadow.h"
 
-/* A send buffer for every pattern that the table of contribution.c can give: zero; and one, the lowest
- * and the highest value of each datatype, although some of them look alike in memory. */
+/* A send buffer for every pattern that the table of contribution.c can give: zero; and one, the
+ * lowest and the highest value of each datatype, although some of them look alike in memory. */
 #define DEVICE_PATTERNS (1 + 3 * DATATYPES)
 
 /* Kinds of memory: what is not registered, and of what is, what programs have beside each other. */

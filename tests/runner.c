@@ -7,8 +7,8 @@
  * sanitizers. The assertions are Criterion's own headers, and so are the words that are printed
  * (tests/run reads them) and these options: -jN (N at a time, and up to twice as many as long as a
  * processor is idle), --fail-fast, --list, --color=never, --filter PATTERN, and --verbose, which
- * says of each test how long it took, and how much of the processor's time it and what it has waited
- * for had.
+ * says of each test how long it took, and how much of the processor's time it and what it has
+ * waited for had.
  *
  * Suites with .init, .fini, .signal, .exit_code, .timeout and .disabled, ReportHook of PRE_ALL and
  * POST_ALL; no theories, no parameters, and of criterion/new/assert.h nothing.
@@ -92,8 +92,8 @@ void cr_asprintf_free(char *text) {
   free(text);
 }
 
-/* What is said of an assertion without words of its own. The first argument is its expression; of two
- * strings that were compared, they follow. */
+/* What is said of an assertion without words of its own. The first argument is its expression; of
+ * two strings that were compared, they follow. */
 char *cr_translate_assert_msg(int index, ...) {
   static const char *const formats[] = {
       [CRITERION_ASSERT_MSG_EXPR_FALSE] = "false: %s",
@@ -249,7 +249,8 @@ static bool is_wanted(const struct criterion_test *test, const char *filter) {
          fnmatch(filter, name, FNM_EXTMATCH) == 0;
 }
 
-/* Those that have a limit first, the longest before: they may take long, and no other would be left to run beside them. */
+/* Those that have a limit first, the longest before: they may take long, and no other would be left
+ * to run beside them. */
 static int in_order(const void *a, const void *b) {
   const struct criterion_test *x = *(struct criterion_test *const *)a,
                               *y = *(struct criterion_test *const *)b;
@@ -288,7 +289,8 @@ static struct criterion_test *take_next(size_t *next, const char *filter) {
   return NULL;
 }
 
-/* So many at a time; of several, as long as a processor is idle, one more at each end or tick, up to twice as many. */
+/* So many at a time; of several, as long as a processor is idle, one more at each end or tick, up
+ * to twice as many. */
 static void run_all(unsigned jobs, const char *filter) {
   struct child children[CHILDREN_MAX] = {{.test = NULL}};
   struct criterion_test *test = NULL;

@@ -270,8 +270,8 @@ static void look_for_all_lost(struct launch *launch) {
   }
 }
 
-/* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. Where nothing
- * can be waited for it looks at all, every 10 ms: none of them blocks. */
+/* Waits for signals and output, up to timeout_ms (-1: for ever), and handles what came. Where
+ * nothing can be waited for it looks at all, every 10 ms: none of them blocks. */
 static void turn(struct launch *launch, int timeout_ms) {
   static struct pollfd polled[1 + 2 * RANKS_MAX];
   static struct relay *relays[1 + 2 * RANKS_MAX];
@@ -367,8 +367,8 @@ static int run_ranks(struct launch *launch) {
   return launch->status;
 }
 
-/* What is opened first would be taken for a standard stream that is closed. Writing there fails, as it
- * did before. */
+/* What is opened first would be taken for a standard stream that is closed. Writing there fails, as
+ * it did before. */
 static void fill_standard_streams(void) {
   int file;
   do

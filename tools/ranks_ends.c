@@ -1,4 +1,5 @@
-/* What becomes of all ranks when one ends, or when the launcher is told to stop (ranks_private.h). */
+/* What becomes of all ranks when one ends, or when the launcher is told to stop (ranks_private.h).
+ */
 #include "tools/ranks_private.h"
 
 #include <signal.h>
@@ -44,7 +45,8 @@ bool ranks_have_ended(const struct launch *launch) {
   return true;
 }
 
-/* The processes of ranks that have not ended: they know what the others did (tools/status/job.h). */
+/* The processes of ranks that have not ended: they know what the others did (tools/status/job.h).
+ */
 static size_t find_running(const struct launch *launch, int pids[RANKS_MAX]) {
   size_t count = 0;
   for (int i = 0; i < launch->options.nranks; i++)

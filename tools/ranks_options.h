@@ -22,8 +22,8 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int options_read(struct options *options, int argc, char **argv);
 
 /* Says so if there are more ranks than GPUs that they can use: NCCL takes one for each rank.
- * Nothing is said where no GPU is seen, where NCCL is told that ranks share one, or with the stand-ins,
- * which have as many as they are told.
+ * Nothing is said where no GPU is seen, where NCCL is told that ranks share one, or with the
+ * stand-ins, which have as many as they are told.
  */
 void options_warn_of_devices(const struct options *options);
 

@@ -47,8 +47,9 @@ void ranks_stop(struct launch *launch, int number);
 
 bool ranks_have_ended(const struct launch *launch);
 
-/* Looks which ranks have ended. The one that failed first is named, gives the status, and ends the others.
- * Where several have ended: first_pid, if it is one of them; that one was the first to end. */
+/* Looks which ranks have ended. The one that failed first is named, gives the status, and ends the
+ * others. Where several have ended: first_pid, if it is one of them; that one was the first to end.
+ */
 void ranks_look(struct launch *launch, int first_pid);
 
 /* The deadline has passed. */

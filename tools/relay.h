@@ -27,9 +27,10 @@ struct relay {
 void relay_open(struct relay *relay, int source, int target, int rank);
 
 /* Reads once, without waiting, and passes on the lines that are whole then. At the end of the
- * source, or when nobody reads the target any more, the relay is closed: the rank then sees the same
- * as if it had written there itself. A line that cannot be written for another reason (a full disk) is
- * lost, and the rank goes on: most programs do not look whether their lines are written. */
+ * source, or when nobody reads the target any more, the relay is closed: the rank then sees the
+ * same as if it had written there itself. A line that cannot be written for another reason (a full
+ * disk) is lost, and the rank goes on: most programs do not look whether their lines are written.
+ */
 void relay_pump(struct relay *relay);
 
 /* Passes on an unfinished last line and closes the source. May be called twice. */

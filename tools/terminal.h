@@ -18,8 +18,8 @@ bool terminal_has_colours(FILE *out);
  */
 void terminal_print(FILE *out, int column, int indent, const char *text);
 
-/* At the end of a program: writes out what is left. False, having said so on stderr, if not all that was
- * printed to stdout could be written. */
+/* At the end of a program: writes out what is left. False, having said so on stderr, if not all
+ * that was printed to stdout could be written. */
 bool terminal_finish(void);
 
 #endif

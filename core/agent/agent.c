@@ -168,8 +168,9 @@ void agent_cut_link(struct agent *agent, uint32_t number) {
 
 /* ---- turns ---- */
 
-/* Whether a rank of this machine waits for what is not told where a side is dry: it has several teams, and
- * may sleep in one that another job's agent has, sends and receives, or waits for others without a claim. */
+/* Whether a rank of this machine waits for what is not told where a side is dry: it has several
+ * teams, and may sleep in one that another job's agent has, sends and receives, or waits for others
+ * without a claim. */
 static bool waits_for_all(const struct agent_known *team, bool waits) {
   if (team->plane == NULL)
     return false;

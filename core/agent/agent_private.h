@@ -1,10 +1,10 @@
 /* What the files of an agent (agent.h) share: agent.c is its life and what it is told by its owner,
- * agent_known.c who it knows, agent_messages.c what it hears from links, agent_tell.c what it tells of this machine's ranks and in
- * which order, agent_stand.c how far the ranks of a team are, and when that is told, agent_out.c what
- * goes out. Not for anybody else.
+ * agent_known.c who it knows, agent_messages.c what it hears from links, agent_tell.c what it tells
+ * of this machine's ranks and in which order, agent_stand.c how far the ranks of a team are, and
+ * when that is told, agent_out.c what goes out. Not for anybody else.
  *
- * A message: AGENT_VERSION, then items. An item: a byte that says which, then what is below; numbers are
- * LEB128. Items of a team follow one that names it.
+ * A message: AGENT_VERSION, then items. An item: a byte that says which, then what is below;
+ * numbers are LEB128. Items of a team follow one that names it.
  *   LOOK       1: somebody there looks for all that is done; 0: nobody does any more
  *   TEAM       8 bytes: its key
  *   FRAME      slot, size, the frame (mirror.h)
@@ -25,9 +25,9 @@
 
 #define AGENT_VERSION 4u
 
-/* A rank that waits so long while nothing moves looks for all that is done: it has been forgotten, or people
- * are to be told what the others do. Less than the least NCCL_JOIN_TIMEOUT, 1 s: whose fault a wait is depends on
- * where the others are. */
+/* A rank that waits so long while nothing moves looks for all that is done: it has been forgotten,
+ * or people are to be told what the others do. Less than the least NCCL_JOIN_TIMEOUT, 1 s: whose
+ * fault a wait is depends on where the others are. */
 #define AGENT_STILL_MS 500u
 #define AGENT_ASK_MS                                                                               \
   2u /* after which one is asked that is not known to be at work (agent_stand.c) */
@@ -181,8 +181,8 @@ static inline void agent_keep_frame(struct agent_frames *frames, const struct ag
 #define ALL_LINKS UINT32_MAX
 #define NO_TEAM UINT64_MAX /* no team's key */
 
-/* Puts an item into what goes to each link of a set, behind what is there; team: NULL: it is of none;
- * head: what stands before the bytes. */
+/* Puts an item into what goes to each link of a set, behind what is there; team: NULL: it is of
+ * none; head: what stands before the bytes. */
 struct agent_head {
   enum agent_item item;
   uint32_t nnumbers;
@@ -223,8 +223,8 @@ void agent_hear_stand(struct agent_known *team, uint32_t link, const struct agen
 
 /* ---- of this machine's ranks (agent_tell.c) ---- */
 
-/* What they have done in all teams, if a link is to be told of any of it, or if something has happened
- * that is for all: the links that are to be told now. */
+/* What they have done in all teams, if a link is to be told of any of it, or if something has
+ * happened that is for all: the links that are to be told now. */
 uint32_t agent_tell_ranks(struct agent *agent, uint64_t now_ms);
 
 #endif

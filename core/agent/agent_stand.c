@@ -1,14 +1,16 @@
-/* How far the ranks on each side of a link are in a team, and when a link is told (agent_private.h).
+/* How far the ranks on each side of a link are in a team, and when a link is told
+ * (agent_private.h).
  *
  * A side of a link is dry in a team if all of the team's ranks there are parked at one index, which
- * nobody is known to have passed: by themselves they do nothing more. So what there is to be told comes
- * in one message, which is due
+ * nobody is known to have passed: by themselves they do nothing more. So what there is to be told
+ * comes in one message, which is due
  *   - when this side is dry: all its claims are in it;
- *   - when the other is, and a rank of this side has passed the index at which it stands: the units that
- *     it needs next;
- *   - when the other is, since it is PLANE_RUN_AHEAD before what it knows of this side, and may go on.
- * If several sides are not dry, those who are need to hear of one of them only: none passes an index that
- * another does not come to. That one is asked.
+ *   - when the other is, and a rank of this side has passed the index at which it stands: the units
+ *     that it needs next;
+ *   - when the other is, since it is PLANE_RUN_AHEAD before what it knows of this side, and may go
+ *     on.
+ * If several sides are not dry, those who are need to hear of one of them only: none passes an
+ * index that another does not come to. That one is asked.
  *
  * Whatever else has happened waits for that, in order: to who hears of it, the link is slow. */
 #include "core/agent/agent_private.h"
@@ -55,8 +57,9 @@ static bool asks_us(const struct agent_known *team, uint32_t link, uint64_t top)
   return team->there[link].asks && team->there[link].top == top;
 }
 
-/* Whom to ask, the larger the better: not who asks this, as it waits for us, and asks another as soon as it
- * hears that we do; who has been at work when it was last heard of; who has come furthest. */
+/* Whom to ask, the larger the better: not who asks this, as it waits for us, and asks another as
+ * soon as it hears that we do; who has been at work when it was last heard of; who has come
+ * furthest. */
 static bool is_better(const struct agent_known *team, uint32_t link, uint32_t than, uint64_t top) {
   const struct agent_stand *a = &team->there[link], *b = &team->there[than];
   if (asks_us(team, link, top) != asks_us(team, than, top))
@@ -66,8 +69,8 @@ static bool is_better(const struct agent_known *team, uint32_t link, uint32_t th
   return a->top > b->top;
 }
 
-/* Of several that are not dry one, if anybody else is. Who has been dry all the time will be so again, or is
- * asked a little later. */
+/* Of several that are not dry one, if anybody else is. Who has been dry all the time will be so
+ * again, or is asked a little later. */
 static void choose_asked(struct agent_known *team, uint64_t now_ms) {
   uint64_t top = known_top(team);
   uint32_t others = 0, best = 0;

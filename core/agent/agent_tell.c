@@ -1,16 +1,16 @@
 /* What an agent tells of its own machine's ranks (agent_private.h), and in which order.
  *
- * All logs that are to be told are read as they are at one moment (mirror_read). From what has been told
- * up to there they are told step by step, each step one unit passed, or the claim and all else, so that
- * nobody comes before what has led to it. Three things are known of that:
+ * All logs that are to be told are read as they are at one moment (mirror_read). From what has been
+ * told up to there they are told step by step, each step one unit passed, or the claim and all
+ * else, so that nobody comes before what has led to it. Three things are known of that:
  *   - Claims at an index come before a rank passes it, unless it was expected there.
  *   - The rank whose unit it was passes it before those who have followed, where it claims no more.
  *   - What a process does in several teams comes in the order of its `reals`.
  * What has really happened has been in such an order, so there is one. */
 #include "core/agent/agent_private.h"
 
-/* Ranks of this machine run no further than the logs of others let them, so a read that is all of one
- * moment comes: this is for a machine that is not as it should be. */
+/* Ranks of this machine run no further than the logs of others let them, so a read that is all of
+ * one moment comes: this is for a machine that is not as it should be. */
 #define READS_MAX 1000u
 
 static struct agent_slot *slot_of(const struct agent_telling *telling) {
@@ -125,7 +125,8 @@ static bool is_claimed_and_untold(const struct mirror *mirror, uint64_t index) {
          !mirror_is_written(mirror);
 }
 
-/* Whether another log of the team tells something first that has led to a unit which was claimed. */
+/* Whether another log of the team tells something first that has led to a unit which was claimed.
+ */
 static bool is_behind(const struct step *step, const struct agent_telling *of,
                       const struct agent_telling *other) {
   const struct mirror *mirror = slot_of(other)->mirror;
@@ -181,8 +182,8 @@ static bool agent_tell_mirror(struct agent *agent, const struct agent_telling *t
   return told;
 }
 
-/* Tells all of a log that may be told now, in one go; at least one step if it is forced. Whether there
- * was anything. */
+/* Tells all of a log that may be told now, in one go; at least one step if it is forced. Whether
+ * there was anything. */
 static bool tell_log(struct agent *agent, const struct agent_telling *telling, bool forced,
                      uint64_t now_ms) {
   if (mirror_is_written(slot_of(telling)->mirror))

@@ -180,8 +180,9 @@ static void remove_dead(const char *being_made) {
 
 enum entry { ENTERED, REFUSED, AGAIN };
 
-/* With the gate. AGAIN: the name is no longer this file's, as its agent has ended, or as it was left by a
- * job that is dead: where a site has said where ranks meet, the next one has the same name. */
+/* With the gate. AGAIN: the name is no longer this file's, as its agent has ended, or as it was
+ * left by a job that is dead: where a site has said where ranks meet, the next one has the same
+ * name. */
 static enum entry board_enter(struct board *board, const struct rendezvous *job,
                               const struct board_terms *terms, bool (*start)(const char *path),
                               char *reason) {

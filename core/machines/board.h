@@ -1,10 +1,10 @@
-/* What the ranks of a machine and their agent have in common: a small file in /dev/shm, named after the
- * job. Ranks write down which communicators have ranks on other machines; the agent answers whether
- * their ranks are found.
+/* What the ranks of a machine and their agent have in common: a small file in /dev/shm, named after
+ * the job. Ranks write down which communicators have ranks on other machines; the agent answers
+ * whether their ranks are found.
  *
  * The file is nccl-join-machines-<uid>-<job>, mode 0600: it holds the job's secret. Locks are POSIX
- * record locks on bytes of it: BOARD_GATE while a process changes what is written down, BOARD_AGENT as
- * long as the agent lives, BOARD_RANKS, shared, as long as a rank's process does. Who closes any
+ * record locks on bytes of it: BOARD_GATE while a process changes what is written down, BOARD_AGENT
+ * as long as the agent lives, BOARD_RANKS, shared, as long as a rank's process does. Who closes any
  * descriptor of it loses them: a process opens it once.
  *
  * The first rank that comes starts the agent. An agent that has ended is never replaced.
@@ -78,15 +78,16 @@ struct board {
 /* Where the files are: /dev/shm. Tests set another. */
 extern const char *board_folder;
 
-/* Of a rank: opens the job's board, or makes it and calls start with its path, which starts the agent
- * and says whether it could. One that nobody has a lock on is of a job that was killed with its agent, or was
- * killed while it was made: the job's own is made anew, and whoever makes one removes this user's others.
- * NULL: reason (BOARD_REASON_SIZE bytes) says why. One thread at a time; once for each job. */
+/* Of a rank: opens the job's board, or makes it and calls start with its path, which starts the
+ * agent and says whether it could. One that nobody has a lock on is of a job that was killed with
+ * its agent, or was killed while it was made: the job's own is made anew, and whoever makes one
+ * removes this user's others. NULL: reason (BOARD_REASON_SIZE bytes) says why. One thread at a
+ * time; once for each job. */
 struct board *board_open(const struct rendezvous *job, const struct board_terms *terms,
                          bool (*start)(const char *path), char *reason);
 
-/* Writes a communicator down, unless another rank of this machine has, and waits for the answer, which
- * is BOARD_FOUND, BOARD_OFF or BOARD_LOST: reason says why. Any thread. */
+/* Writes a communicator down, unless another rank of this machine has, and waits for the answer,
+ * which is BOARD_FOUND, BOARD_OFF or BOARD_LOST: reason says why. Any thread. */
 enum board_answer board_ask(struct board *board, const char *name, uint32_t slots, uint32_t ranks,
                             char *reason);
 
@@ -107,8 +108,8 @@ void board_say(struct board_communicator *communicator, enum board_answer answer
                const char *reason);
 void board_free(struct board_communicator *communicator);
 
-/* The agent has nothing left to do: takes the name away, for good. False if there is a rank, and it is not
- * forced: nothing has happened. */
+/* The agent has nothing left to do: takes the name away, for good. False if there is a rank, and it
+ * is not forced: nothing has happened. */
 bool board_retire(struct board *board, bool forced);
 
 #endif

@@ -1,5 +1,6 @@
-/* What the agents of a job send each other: a head of fixed size, and what belongs to its kind. Pure. What
- * comes from another machine is data of a peer: everything is checked here before it is used.
+/* What the agents of a job send each other: a head of fixed size, and what belongs to its kind.
+ * Pure. What comes from another machine is data of a peer: everything is checked here before it is
+ * used.
  *
  * Numbers are little-endian, as all processors are that nccl-join runs on.
  */
@@ -53,12 +54,13 @@ struct frame {
   size_t size; /* of the body */
 };
 
-/* Takes a received message apart. False: it is too short or too long, of another version, no kind that there
- * is, or its numbers are out of range. The body stays where it is. */
+/* Takes a received message apart. False: it is too short or too long, of another version, no kind
+ * that there is, or its numbers are out of range. The body stays where it is. */
 bool frame_read(const void *message, size_t size, struct frame *frame);
 
-/* Of one that cannot be taken apart: the version of an agent that has another and wants to become a child, or
- * answers who does; 0: it is something else. host (FRAME_HOST_BYTES): of its machine, or "". */
+/* Of one that cannot be taken apart: the version of an agent that has another and wants to become a
+ * child, or answers who does; 0: it is something else. host (FRAME_HOST_BYTES): of its machine, or
+ * "". */
 uint32_t frame_other_version(const void *message, size_t size, char *host);
 
 /* A head of this version. */

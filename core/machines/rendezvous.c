@@ -1,5 +1,5 @@
-/* What is written into an ncclUniqueId (rendezvous.h). Numbers are as the machine has them: ranks of one
- * communicator all have the same order of bytes, or NCCL would not work either. */
+/* What is written into an ncclUniqueId (rendezvous.h). Numbers are as the machine has them: ranks
+ * of one communicator all have the same order of bytes, or NCCL would not work either. */
 #include "core/machines/rendezvous.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,7 @@
 /* What the files of overlapping teams (overlap.h) share: overlap.c decides what a parked rank does,
- * overlap_order.c knows what comes before what, overlap_claims.c weighs claims, overlap_held.c asks who is
- * held up, overlap_step.c keeps step, overlap_quiet.c tells whether nothing moves. Not for anybody else. */
+ * overlap_order.c knows what comes before what, overlap_claims.c weighs claims, overlap_held.c asks
+ * who is held up, overlap_step.c keeps step, overlap_quiet.c tells whether nothing moves. Not for
+ * anybody else. */
 #ifndef NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
 #define NCCL_JOIN_CORE_OVERLAP_PRIVATE_H
 

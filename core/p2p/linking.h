@@ -1,6 +1,7 @@
-/* A look at the ranks that are linked by what they have announced (peers.h), behind a loop of collectives:
- * peers_behind.c goes from one to the next; peers_rounds.c knows of those that stand at an index for more
- * than one round of a loop. Not for anybody else. The lock of the peers is held.
+/* A look at the ranks that are linked by what they have announced (peers.h), behind a loop of
+ * collectives: peers_behind.c goes from one to the next; peers_rounds.c knows of those that stand
+ * at an index for more than one round of a loop. Not for anybody else. The lock of the peers is
+ * held.
  */
 #ifndef NCCL_JOIN_CORE_LINKING_H
 #define NCCL_JOIN_CORE_LINKING_H
@@ -17,14 +18,14 @@ struct linking {
   uint32_t ahead;
 };
 
-/* Whether a rank has come to what it issues at the index, or is parked; and whether it announces nothing
- * more before that. */
+/* Whether a rank has come to what it issues at the index, or is parked; and whether it announces
+ * nothing more before that. */
 bool linked_has_come(const struct linking *linking, uint32_t rank);
 bool linked_announces_no_more(const struct linking *linking, uint32_t rank);
 
-/* Whether a peer does something else before it comes to what a rank has announced, although it has left
- * the loop: the rank has announced something before, and has gone on from there, past loops or round one
- * around both, without a unit. */
+/* Whether a peer does something else before it comes to what a rank has announced, although it has
+ * left the loop: the rank has announced something before, and has gone on from there, past loops or
+ * round one around both, without a unit. */
 bool rounds_is_ahead(const struct linking *linking, uint32_t rank,
                      const struct operation *announced);
 
@@ -35,8 +36,8 @@ bool rounds_is_kept_by(const struct linking *linking, uint32_t rank,
 /* Where such a peer stands. again: the rank has come to the same place before. */
 enum peers_stand rounds_stand_of_late(struct linking *linking, uint32_t peer, bool again);
 
-/* Whether all in linking->open hold something back for a rank that has announced all, or for one that does
- * so itself: they announce nothing more before that has shown its claim. */
+/* Whether all in linking->open hold something back for a rank that has announced all, or for one
+ * that does so itself: they announce nothing more before that has shown its claim. */
 bool rounds_all_are_kept(struct linking *linking);
 
 /* Whether a rank for which another one is kept goes on before what this one has claimed. */

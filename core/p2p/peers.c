@@ -167,7 +167,8 @@ void peers_look_again(struct peers *peers, const struct posts *posts) {
 
 /* ---- what is asked ---- */
 
-/* Whether a rank that is parked at an index may still send for itself. left: it has announced that. */
+/* Whether a rank that is parked at an index may still send for itself. left: it has announced that.
+ */
 static bool may_send(const struct plane_log *log, uint64_t index, uint32_t comm, bool unit,
                      bool left) {
   struct log_claim claim;

@@ -54,9 +54,9 @@ enum unequal_how {
 };
 struct unequal {
   bool found;
-  /* Nothing found yet, but one of them leaves a loop, and meets one that a peer on another machine has
-   * not been heard to post: of two ranks that post at the same time neither may see it. Ask again
-   * (peers_look_again) before it is issued. */
+  /* Nothing found yet, but one of them leaves a loop, and meets one that a peer on another machine
+   * has not been heard to post: of two ranks that post at the same time neither may see it. Ask
+   * again (peers_look_again) before it is issued. */
   bool open;
   uint64_t end; /* for that */
   enum unequal_how how;
@@ -95,27 +95,28 @@ void peers_learn_place(struct peers *peers, const struct place *place);
 
 /* ---- behind a loop of collectives (peers_announced.c, peers_behind.c) ----
  *
- * A rank that has left a loop of collectives, and sends or receives next, does so where its peers have
- * left the loop, too. Others may still be in it. What it issued before they have left would stand in
- * the way on its device of what it has to shadow for them; and they would take what it does next for
- * their next round. So it announces the operations, and posts them when it has seen that all ranks with
- * which they link it have left the loop. */
+ * A rank that has left a loop of collectives, and sends or receives next, does so where its peers
+ * have left the loop, too. Others may still be in it. What it issued before they have left would
+ * stand in the way on its device of what it has to shadow for them; and they would take what it
+ * does next for their next round. So it announces the operations, and posts them when it has seen
+ * that all ranks with which they link it have left the loop. */
 
-/* Announces operations that are about to be posted. index: how many units this rank has issued; loop:
- * where a unit of the loop stands, or NULL. Until it issues another for real, its peers see that it has
- * left the loop. False: there is no room, or nothing is tracked; nothing has been announced then. */
+/* Announces operations that are about to be posted. index: how many units this rank has issued;
+ * loop: where a unit of the loop stands, or NULL. Until it issues another for real, its peers see
+ * that it has left the loop. False: there is no room, or nothing is tracked; nothing has been
+ * announced then. */
 bool peers_announce(struct peers *peers, const struct posts *posts, uint64_t index,
                     const struct place *loop);
 
-/* Whether a rank had announced something when it stood at an index, or has done so there now, since it
- * last issued a unit for real. */
+/* Whether a rank had announced something when it stood at an index, or has done so there now, since
+ * it last issued a unit for real. */
 bool peers_has_left(const struct peers *peers, uint32_t rank, uint64_t index);
 
-/* Where the ranks stand that are linked with this one at an index: the peers of what it has announced,
- * their peers likewise, and so on. While it holds something back (peers_hold):
+/* Where the ranks stand that are linked with this one at an index: the peers of what it has
+ * announced, their peers likewise, and so on. While it holds something back (peers_hold):
  *   - what has been posted links nobody, as its rank cannot take it back;
- *   - it goes on if its peers have announced the other sides; or if nobody does: each waits for a peer
- *     that does something else first then, as NCCL's buffers allow.
+ *   - it goes on if its peers have announced the other sides; or if nobody does: each waits for a
+ *     peer that does something else first then, as NCCL's buffers allow.
  * When it is about to issue what comes behind that, all of them must also have come to that, or be
  * parked: they may have more to announce before. In the order of what counts more. */
 enum peers_stand {
@@ -124,13 +125,13 @@ enum peers_stand {
   STAND_AHEAD, /* one has come to the index without leaving the loop: it goes on in it there */
 };
 
-/* Asked of a rank that claims, or has passed, the index, and has announced nothing: STAND_AHEAD if its
- * unit there stands in the loop. STAND_LEFT if it does not: then it has left that, too, and neither sends
- * nor receives. STAND_OPEN: it is just passing the index. */
+/* Asked of a rank that claims, or has passed, the index, and has announced nothing: STAND_AHEAD if
+ * its unit there stands in the loop. STAND_LEFT if it does not: then it has left that, too, and
+ * neither sends nor receives. STAND_OPEN: it is just passing the index. */
 struct standing {
   enum peers_stand (*of_unit)(void *context, uint32_t rank);
-  /* Likewise, but of a loop that this rank has passed by since it issued a unit for real: between two
-   * places at which it has announced something. */
+  /* Likewise, but of a loop that this rank has passed by since it issued a unit for real: between
+   * two places at which it has announced something. */
   enum peers_stand (*of_skipped)(void *context, uint32_t rank);
   bool skips; /* there are two such places */
   void *context;
@@ -140,15 +141,16 @@ struct standing {
 enum peers_stand peers_stand(struct peers *peers, uint64_t index, const struct standing *standing,
                              uint32_t *ahead);
 
-/* This rank waits until they have left. Meanwhile it answers nothing of ranks that have: it is about to
- * post the other side itself. in_order: what it posts next comes after all have left the loop. */
+/* This rank waits until they have left. Meanwhile it answers nothing of ranks that have: it is
+ * about to post the other side itself. in_order: what it posts next comes after all have left the
+ * loop. */
 void peers_hold(struct peers *peers);
 void peers_release(struct peers *peers, bool in_order);
 
-/* Whether it is known of each announced operation that both sides come to it only after they have left the
- * loop. It is known, if it was so before; or if the operation is a receive, and this rank's device does what
- * comes next in the loop behind it (in_order): then its peer must send before that. Of a send it is not: NCCL's
- * buffers may take it before its peer receives. */
+/* Whether it is known of each announced operation that both sides come to it only after they have
+ * left the loop. It is known, if it was so before; or if the operation is a receive, and this
+ * rank's device does what comes next in the loop behind it (in_order): then its peer must send
+ * before that. Of a send it is not: NCCL's buffers may take it before its peer receives. */
 bool peers_are_ordered(struct peers *peers, bool in_order);
 
 /* What is known of a place (peers_learn_place). False: nothing. */
@@ -182,9 +184,9 @@ enum peers_verdict {
 enum peers_verdict peers_look(struct peers *peers, uint64_t index, const struct posts *pending,
                               struct member *mirrors, uint32_t *nmirrors);
 
-/* The same of a rank that has left a loop, and does not know yet where its peers stand: only what stands in
- * that loop is answered, for its rank may have to issue that before it comes to a unit. PEERS_HOLD: there
- * is something that cannot be answered yet. */
+/* The same of a rank that has left a loop, and does not know yet where its peers stand: only what
+ * stands in that loop is answered, for its rank may have to issue that before it comes to a unit.
+ * PEERS_HOLD: there is something that cannot be answered yet. */
 enum peers_verdict peers_look_inside(struct peers *peers, struct member *mirrors,
                                      uint32_t *nmirrors);
 

@@ -1,14 +1,14 @@
 /* What ranks have announced (peers.h), as it stands in the ring of operations of each.
  *
- * An announcement is an operation that counts for no pair: its ordinal is 0, so that it has been met. In
- * `count` stands which one of its pair the operation will be.
+ * An announcement is an operation that counts for no pair: its ordinal is 0, so that it has been
+ * met. In `count` stands which one of its pair the operation will be.
  */
 #include "core/p2p/peers_private.h"
 
 #include "core/transport/questions.h"
 
-/* Since when a rank had issued nothing for real when it stood at an index, or stands now if it has not
- * come there. */
+/* Since when a rank had issued nothing for real when it stood at an index, or stands now if it has
+ * not come there. */
 static uint64_t idle_since(const struct plane_log *log, uint64_t index) {
   uint64_t passed = log_passed(log), end = passed < index ? passed : index;
   if (end == 0)
@@ -68,8 +68,8 @@ bool announced_is_posted(const struct peers *peers, uint32_t rank,
   return find_posted(log_of(peers->plane, rank), &wanted, index, &own);
 }
 
-/* Whether it stands in the loop that this rank has left: its other side did, the last time that this rank
- * came to that. */
+/* Whether it stands in the loop that this rank has left: its other side did, the last time that
+ * this rank came to that. */
 static bool announced_is_inside(const struct peers *peers, uint32_t rank,
                                 const struct operation *operation) {
   uint64_t key = pair_key(operation->comm, rank, !operation->receives);

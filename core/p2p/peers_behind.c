@@ -1,4 +1,5 @@
-/* Who has left a loop of collectives for its sends and receives, and whom it waits for (peers.h). */
+/* Who has left a loop of collectives for its sends and receives, and whom it waits for (peers.h).
+ */
 #include "core/p2p/linking.h"
 
 /* Where the peer of what a rank has announced stands. Who has left the loop is linked, too. */
@@ -9,8 +10,8 @@ static enum peers_stand stand_of(struct linking *linking, uint32_t rank,
   struct operation other;
   /* Looked at first: what it has announced before it came to the index is to be seen then. */
   bool come = linked_has_come(linking, peer), left = peers_has_left(peers, peer, linking->index);
-  /* It has left the loop for that, and has gone on since. Who has left a loop of which nothing can be seen
-   * announces nothing. */
+  /* It has left the loop for that, and has gone on since. Who has left a loop of which nothing can
+   * be seen announces nothing. */
   if (!left && announced_find_posted(peers, rank, announced, linking->index, &other) &&
       (other.place == 0 || (other.flags & OPERATION_BEHIND)))
     return STAND_LEFT;
@@ -83,8 +84,8 @@ static bool is_stuck_by_another(const struct linking *linking, uint32_t rank) {
   return false;
 }
 
-/* Whether this rank waits for a peer that does something else first, and other ranks go on. Where nobody
- * does, NCCL's buffers are all that helps. */
+/* Whether this rank waits for a peer that does something else first, and other ranks go on. Where
+ * nobody does, NCCL's buffers are all that helps. */
 static bool others_go_on(struct linking *linking) {
   struct peers *peers = linking->peers;
   struct window *windows = peers->windows;

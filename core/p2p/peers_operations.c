@@ -104,8 +104,8 @@ static bool are_equally_large(const struct operation *own, const struct operatio
 }
 
 /* Whether one of the two ranks has left a loop, and the other has not. Who is at the same place has
- * gone round a loop around the one that was left; and of two that have left one of collectives, one may
- * have had none of it, or nothing to send there. */
+ * gone round a loop around the one that was left; and of two that have left one of collectives, one
+ * may have had none of it, or nothing to send there. */
 static bool is_left_alone(const struct operation *own, const struct operation *other,
                           enum unequal_how *how) {
   uint8_t left = own->flags | other->flags;

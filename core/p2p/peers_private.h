@@ -135,8 +135,8 @@ bool operation_meets(const struct peers *peers, uint32_t rank, const struct oper
 /* Makes room by what has come to an end, or else by what has met a partner. The lock is held. */
 bool post_has_room(struct peers *peers, uint32_t nmembers);
 
-/* What a rank had announced when it stood at an index, or has announced since if it has not come there;
- * the last first. And the next of them; false: there are no more. */
+/* What a rank had announced when it stood at an index, or has announced since if it has not come
+ * there; the last first. And the next of them; false: there are no more. */
 struct announcements {
   const struct plane_log *log;
   uint64_t begin, at, since, index;
@@ -144,9 +144,9 @@ struct announcements {
 struct announcements announcements_of(const struct peers *peers, uint32_t rank, uint64_t index);
 bool announcements_next(struct announcements *all, struct operation *operation);
 
-/* Of what a rank has announced, as it was when the rank, or its peer, stood at an index: whether the rank
- * has posted it; the other side, if the peer has posted that, or has announced it; whether it has done
- * either. */
+/* Of what a rank has announced, as it was when the rank, or its peer, stood at an index: whether
+ * the rank has posted it; the other side, if the peer has posted that, or has announced it; whether
+ * it has done either. */
 bool announced_is_posted(const struct peers *peers, uint32_t rank,
                          const struct operation *announced, uint64_t index);
 bool announced_find_posted(const struct peers *peers, uint32_t rank,
@@ -158,36 +158,38 @@ bool announced_find_side(const struct peers *peers, uint32_t rank,
 bool announced_is_matched(const struct peers *peers, uint32_t rank,
                           const struct operation *announced, uint64_t index);
 
-/* Whether a rank holds it back for its peer no more: it has posted it, or is about to, for its peer has
- * left the loop and posted the other side. And whether it holds anything back. */
+/* Whether a rank holds it back for its peer no more: it has posted it, or is about to, for its peer
+ * has left the loop and posted the other side. And whether it holds anything back. */
 bool announced_is_through(const struct peers *peers, uint32_t rank,
                           const struct operation *announced, uint64_t index);
 bool announced_holds(const struct peers *peers, uint32_t rank, uint64_t index);
 
-/* How often a rank has come to the place of what it has announced, for the same pair: who comes there
- * again has gone round a loop around both since, without a unit. 0: the place is not known. And whether
- * it has announced anything before. */
+/* How often a rank has come to the place of what it has announced, for the same pair: who comes
+ * there again has gone round a loop around both since, without a unit. 0: the place is not known.
+ * And whether it has announced anything before. */
 uint32_t announced_round(const struct peers *peers, uint32_t rank,
                          const struct operation *announced, uint64_t index);
 bool announced_is_later(const struct peers *peers, uint32_t rank, const struct operation *announced,
                         uint64_t index);
 
-/* Whether this rank has announced something since it last issued a unit for real. The lock is held. */
+/* Whether this rank has announced something since it last issued a unit for real. The lock is held.
+ */
 bool announced_some(struct peers *peers);
 
-/* The first operation of this rank that is not to be dropped, since others may ask for what has been
- * announced; UINT64_MAX: all are. The lock is held. */
+/* The first operation of this rank that is not to be dropped, since others may ask for what has
+ * been announced; UINT64_MAX: all are. The lock is held. */
 uint64_t announced_begin(struct peers *peers);
 
-/* Whether this rank answers an operation of another one that it has not met: not what that does behind the
- * loop that both have left, for this one comes to it, too. In a look for what that loop has: what stands in
- * it, of a rank that has left it behind that, or will. Who has no part in what comes behind it may have
- * gone round a loop around both. */
+/* Whether this rank answers an operation of another one that it has not met: not what that does
+ * behind the loop that both have left, for this one comes to it, too. In a look for what that loop
+ * has: what stands in it, of a rank that has left it behind that, or will. Who has no part in what
+ * comes behind it may have gone round a loop around both. */
 bool announced_is_answered(const struct peers *peers, uint32_t rank,
                            const struct operation *operation);
 
-/* These mirrors are about to be posted in front of operations that are held back. So those get later numbers in
- * their pairs, and are announced again. What was announced first counts as posted with them. The lock is held. */
+/* These mirrors are about to be posted in front of operations that are held back. So those get
+ * later numbers in their pairs, and are announced again. What was announced first counts as posted
+ * with them. The lock is held. */
 void announced_mirror(struct peers *peers, const struct member *mirrors, uint32_t nmirrors);
 
 /* What was announced has been posted. The lock is held. */

@@ -1,5 +1,5 @@
-/* Ranks that have gone round a loop, or past one, to what they announce without a unit (linking.h): who
- * waits for whom then. */
+/* Ranks that have gone round a loop, or past one, to what they announce without a unit (linking.h):
+ * who waits for whom then. */
 #include "core/p2p/linking.h"
 
 bool linked_has_come(const struct linking *linking, uint32_t rank) {
@@ -85,8 +85,8 @@ bool rounds_all_are_kept(struct linking *linking) {
   return linking->open == nobody;
 }
 
-/* What a rank has announced up to its round is behind what this one has: so are the rounds in which its
- * peers have announced the other sides. */
+/* What a rank has announced up to its round is behind what this one has: so are the rounds in which
+ * its peers have announced the other sides. */
 static bool follow_rounds_of(struct linking *linking, uint32_t rank) {
   struct peers *peers = linking->peers;
   struct window *windows = peers->windows;
@@ -108,8 +108,8 @@ static bool follow_rounds_of(struct linking *linking, uint32_t rank) {
   return moved;
 }
 
-/* Up to which round of each rank this one stands behind it: it stands behind all that it has announced
- * itself. */
+/* Up to which round of each rank this one stands behind it: it stands behind all that it has
+ * announced itself. */
 static void follow_rounds(struct linking *linking) {
   const struct plane *plane = linking->peers->plane;
   struct window *windows = linking->peers->windows;
@@ -124,8 +124,8 @@ static void follow_rounds(struct linking *linking) {
   }
 }
 
-/* Whether what a rank has announced is of a later round than this one has been in: they have come to the
- * same place, and the rank more often, as it counts rounds. */
+/* Whether what a rank has announced is of a later round than this one has been in: they have come
+ * to the same place, and the rank more often, as it counts rounds. */
 static bool is_beyond_own(const struct linking *linking, uint32_t rank,
                           const struct operation *announced, uint32_t round) {
   const struct peers *peers = linking->peers;
@@ -141,8 +141,8 @@ static bool is_beyond_own(const struct linking *linking, uint32_t rank,
   return most != 0 && (int32_t)(most - round) + peers->windows[rank].shift < 0;
 }
 
-/* Whether a rank holds something back for this one, which has not come to that: so it stands behind what
- * the rank waits for, and not before. */
+/* Whether a rank holds something back for this one, which has not come to that: so it stands behind
+ * what the rank waits for, and not before. */
 static bool is_kept_by_own(const struct linking *linking, uint32_t rank) {
   struct announcements all = announcements_of(linking->peers, rank, linking->index);
   struct operation announced;
@@ -153,8 +153,8 @@ static bool is_kept_by_own(const struct linking *linking, uint32_t rank) {
   return false;
 }
 
-/* Where those stand for which a rank is kept. skips: one of them may be in a loop that this rank has passed
- * by. */
+/* Where those stand for which a rank is kept. skips: one of them may be in a loop that this rank
+ * has passed by. */
 static enum peers_stand stand_of_keepers(struct linking *linking, uint32_t rank, bool skips) {
   const struct peers *peers = linking->peers;
   struct announcements all = announcements_of(peers, rank, linking->index);

@@ -56,8 +56,8 @@ bool place_says_anything(const struct place *place) {
   return place_has(place, 0, PLACE_LOOP | PLACE_ORDERED);
 }
 
-/* Whether who begins a round of the loop that the node before `at` is, or the function that it calls,
- * always comes to the place, through no loop. */
+/* Whether who begins a round of the loop that the node before `at` is, or the function that it
+ * calls, always comes to the place, through no loop. */
 static bool place_is_come_to(const struct place *place, uint32_t at) {
   for (; at < place->nnodes; at++) {
     uint32_t flags = place->nodes[at].flags;
@@ -141,9 +141,10 @@ bool place_is_certain(const struct place *a, const struct place *b) {
   return place_compare(a, b, &at) && place_nodes_are_certain(&a->nodes[at], &b->nodes[at]);
 }
 
-/* Whether who comes to the node at `at` comes to the place, as far as the function goes in which that stands, if
- * the loops in between have a round. A compiler may have put a loop's condition in front of it, too, and what a function
- * does that is called there is mostly what it is called for. */
+/* Whether who comes to the node at `at` comes to the place, as far as the function goes in which
+ * that stands, if the loops in between have a round. A compiler may have put a loop's condition in
+ * front of it, too, and what a function does that is called there is mostly what it is called for.
+ */
 static bool place_is_not_left_out(const struct place *place, uint32_t at) {
   for (at++; at < place->nnodes && (place->nodes[at].flags & PLACE_ORDERED); at++)
     if (!(place->nodes[at].flags & (PLACE_ALWAYS | PLACE_LOOP)))
@@ -335,8 +336,8 @@ bool place_takes_turns(const struct place *a, const struct place *b) {
          place_turn(&a->nodes[at]) != place_turn(&b->nodes[at]);
 }
 
-/* How far behind the head of its loop the node is that is the first, from a node of the place on, to
- * stand in a loop behind a condition that changes; 0: there is none. */
+/* How far behind the head of its loop the node is that is the first, from a node of the place on,
+ * to stand in a loop behind a condition that changes; 0: there is none. */
 static uint32_t place_turn_in_loop(const struct place *place, uint32_t at) {
   for (uint32_t i = at + 1; i < place->nnodes; i++)
     if ((place->nodes[i - 1].flags & PLACE_LOOP) && place_turn(&place->nodes[i]) != 0 &&

@@ -28,12 +28,12 @@ enum place_flag {
   /* A call in a loop: the function has another one of the same calls, or the same call behind that
    * loop. A compiler may have made both of one in the source, or they are two (native_graph.h). */
   PLACE_TWIN = 1u << 4,
-  /* And control comes from none of these two loops to the other in a round of the loops around both:
-   * they are two branches of one condition. So it is with all its twins. */
+  /* And control comes from none of these two loops to the other in a round of the loops around
+   * both: they are two branches of one condition. So it is with all its twins. */
   PLACE_TWIN_BRANCH = 1u << 5,
-  /* Whoever begins what is around it comes to it, as since has it: of what stands in a loop, each round
-   * that does not end in the loop's head (of the head itself, if no round does, or if there is nothing
-   * else in the loop); of anything else, each call of the function. */
+  /* Whoever begins what is around it comes to it, as since has it: of what stands in a loop, each
+   * round that does not end in the loop's head (of the head itself, if no round does, or if there
+   * is nothing else in the loop); of anything else, each call of the function. */
   PLACE_ALWAYS = 1u << 6,
   /* Control comes to it from the begin of the function by exceptions alone: it is in a handler. */
   PLACE_CAUGHT = 1u << 7,
@@ -105,13 +105,13 @@ bool place_is_in_one_loop(const struct place *place);
 bool place_goes_first(const struct place *first, const struct place *second);
 
 /* Whether a rank that comes from one place to another, or to the same one again, goes round a loop
- * around both; and whether it passes by a third place then, which stands in the rest of the round, or
- * in the next one before the place that it comes to. */
+ * around both; and whether it passes by a third place then, which stands in the rest of the round,
+ * or in the next one before the place that it comes to. */
 bool place_goes_round(const struct place *from, const struct place *to);
 bool place_passes_by(const struct place *from, const struct place *to, const struct place *other);
 
-/* Whether a rank that comes from one place to another passes by a third, in the innermost loop around
- * the first two: by going round (place_passes_by), or within the round. */
+/* Whether a rank that comes from one place to another passes by a third, in the innermost loop
+ * around the first two: by going round (place_passes_by), or within the round. */
 bool place_goes_past(const struct place *from, const struct place *to, const struct place *other);
 
 /* Whether `from` stands in a loop in which `to` does not stand. False where either is not known. */
@@ -121,12 +121,13 @@ bool place_leaves_loop(const struct place *from, const struct place *to);
  * the loop, before a loop around both goes round. */
 bool place_ends_loop(const struct place *place, const struct place *in_loop);
 
-/* Whether whoever begins what is around both comes to what the place goes into where it parts from the other one; and
- * whether it comes to the place then, if each loop on the way has a round. */
+/* Whether whoever begins what is around both comes to what the place goes into where it parts from
+ * the other one; and whether it comes to the place then, if each loop on the way has a round. */
 bool place_parts_to_all(const struct place *place, const struct place *other);
 bool place_is_of_all(const struct place *place, const struct place *other);
 
-/* How many nodes the ways to both begin with; and whether they part within the first nodes of one. */
+/* How many nodes the ways to both begin with; and whether they part within the first nodes of one.
+ */
 uint32_t place_nodes_in_common(const struct place *a, const struct place *b);
 bool place_parts_within(const struct place *place, const struct place *other, uint32_t nodes);
 
@@ -145,8 +146,8 @@ enum place_relation place_relate(const struct place *a, const struct place *b);
  * thing, gone into or not. */
 bool place_is_certain(const struct place *a, const struct place *b);
 
-/* Whether a rank at the later of the two has been at the earlier one; and whether that is so, or a rank at the
- * earlier one will come to the later one, if each loop on the way has a round. */
+/* Whether a rank at the later of the two has been at the earlier one; and whether that is so, or a
+ * rank at the earlier one will come to the later one, if each loop on the way has a round. */
 bool place_has_been_passed(const struct place *a, const struct place *b);
 bool place_comes_to_both(const struct place *a, const struct place *b);
 
@@ -157,12 +158,14 @@ bool place_is_ordered(const struct place *a, const struct place *b);
  * round: so they are not two branches of one condition. */
 bool place_is_reached(const struct place *a, const struct place *b);
 
-/* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c). */
+/* The contrary, as far as it is known: of spans of reach a node keeps the longest (flow_reach.c).
+ */
 bool place_are_branches(const struct place *a, const struct place *b);
 
-/* Of two places of which each can be come to alone (PLACE_ALTERNATIVE), whether they are two conditions of one round: one
- * thread can come from one of the two to the other, and not by an exception alone. What stands in a handler may be there for
- * what the exception has kept from happening. */
+/* Of two places of which each can be come to alone (PLACE_ALTERNATIVE), whether they are two
+ * conditions of one round: one thread can come from one of the two to the other, and not by an
+ * exception alone. What stands in a handler may be there for what the exception has kept from
+ * happening. */
 bool place_are_two_conditions(const struct place *a, const struct place *b);
 
 /* Whether they are one collective of one function, which is called from two branches of one
@@ -178,18 +181,20 @@ bool place_stays_apart(const struct place *a, const struct place *b);
 
 /* Of two places that each stand in a loop in which the other does not, whether they are behind
  * changing conditions of these loops, and not as far from the heads of them: then they are not the
- * same point of two loops that do the same (`if (rank == 0) for (...) ...; else for (...) ...;`). */
+ * same point of two loops that do the same (`if (rank == 0) for (...) ...; else for (...) ...;`).
+ */
 bool place_turns_differ(const struct place *a, const struct place *b);
 
 /* Whether any call of the way to it has a twin (PLACE_TWIN). */
 bool place_is_twin(const struct place *place);
 
 /* Whether they part in a function in which a compiler may have made the call of both out of one
- * (PLACE_TWIN): each stands in a loop in which the other does not, or one of them behind the loop. */
+ * (PLACE_TWIN): each stands in a loop in which the other does not, or one of them behind the loop.
+ */
 bool place_are_twins(const struct place *a, const struct place *b);
 
-/* Of twins in two loops, whether these are two branches of one condition: who comes to one in a round
- * of the loops around both does not come to the other. */
+/* Of twins in two loops, whether these are two branches of one condition: who comes to one in a
+ * round of the loops around both does not come to the other. */
 bool place_are_twin_branches(const struct place *a, const struct place *b);
 
 /* Whether one of them, where they part, goes into a loop with a twin, and the other does not: if a
@@ -210,8 +215,8 @@ bool place_comes_once(const struct place *a, const struct place *b);
 /* Whether the place stands in front of a loop, and the other one in it; not in two branches. */
 bool place_is_in_front(const struct place *place, const struct place *other);
 
-/* Of a place to which a rank comes once in each round of the innermost loop around it: that loop, if
- * it is around the other one, too. */
+/* Of a place to which a rank comes once in each round of the innermost loop around it: that loop,
+ * if it is around the other one, too. */
 place_nodes_t place_counts_rounds(const struct place *place, const struct place *other);
 
 /* Whether the innermost loop around a place may go round without coming to it. */
@@ -224,8 +229,8 @@ bool place_parts_unseen(const struct place *a, const struct place *b);
 bool place_roots_differ(const struct place *a, const struct place *b);
 
 /* Of two places whose ways part, and go into one function again (`if (rank == 0) f(); else f();`):
- * `as` is the second one as if its rank had come to that function as the first one's has, so that it
- * can be told which points of the function they are. False: there is no such function. */
+ * `as` is the second one as if its rank had come to that function as the first one's has, so that
+ * it can be told which points of the function they are. False: there is no such function. */
 bool place_in_one_function(const struct place *a, const struct place *b, struct place *as);
 
 /* What messages say of a place: terminated, and without control characters, whoever wrote it. */
@@ -234,23 +239,23 @@ void place_clean_text(struct place *place);
 /* Above 0 if `a` goes before `b` where ranks stand at both, below 0 if `b` does, 0: not known.
  * last: where all ranks have been last; NULL: not known. The first difference decides:
  *   1. what comes from `last` without going round a loop around both: a rank at the other place
- *      has gone round, or has skipped the rest of this round. At `last` again it has not gone round,
- *      if each round comes to the other place: one call makes several collectives;
+ *      has gone round, or has skipped the rest of this round. At `last` again it has not gone
+ *      round, if each round comes to the other place: one call makes several collectives;
  *   2. where it is not known that both come next from `last`, or both with the next round of a loop
- *      around them, or their order is not: what stands in a loop, as a rank at the other place has left
- *      it, or has passed it by;
+ *      around them, or their order is not: what stands in a loop, as a rank at the other place has
+ *      left it, or has passed it by;
  *   3. of two loops the one that `last` stands in, unless that is behind it in one call;
  *   4. what comes first in the program. */
 int place_order(const struct place *a, const struct place *b, const struct place *last);
 
-/* Whether a place and `last` are in one call, in which their order is not known, and the other one comes
- * after that call in a loop around both: who has been at `last` may come to the place before the other,
- * or go round to it. */
+/* Whether a place and `last` are in one call, in which their order is not known, and the other one
+ * comes after that call in a loop around both: who has been at `last` may come to the place before
+ * the other, or go round to it. */
 bool place_may_go_round(const struct place *place, const struct place *other,
                         const struct place *last);
 
-/* Whether a rank at `place` may not have come yet to the loop in which `other` stands: `place` and `last` do not
- * stand in that loop, and nothing tells the order of the two places. */
+/* Whether a rank at `place` may not have come yet to the loop in which `other` stands: `place` and
+ * `last` do not stand in that loop, and nothing tells the order of the two places. */
 bool place_may_be_before_loop(const struct place *place, const struct place *other,
                               const struct place *last);
 

@@ -74,9 +74,9 @@ static enum ahead place_is_ahead(const struct place *place, const struct place *
   return AHEAD_NO;
 }
 
-/* Of places in no loop that is not around both: whether who has been at `last`, and is there again, has
- * not gone round, as in each round it would have come to the other place before. So one call has made
- * both collectives. */
+/* Of places in no loop that is not around both: whether who has been at `last`, and is there again,
+ * has not gone round, as in each round it would have come to the other place before. So one call
+ * has made both collectives. */
 static bool place_is_in_call(const struct place *place, const struct place *other,
                              const struct place *last, uint32_t at) {
   const struct place_node *from = &place->nodes[at], *to = &other->nodes[at];

@@ -1,4 +1,5 @@
-/* What the parts of place.h share: where the ways to two places part, and what is known of the two nodes there. */
+/* What the parts of place.h share: where the ways to two places part, and what is known of the two
+ * nodes there. */
 #ifndef NCCL_JOIN_CORE_PLACE_PRIVATE_H
 #define NCCL_JOIN_CORE_PLACE_PRIVATE_H
 
@@ -14,8 +15,8 @@ bool place_compare(const struct place *a, const struct place *b, uint32_t *at);
 /* Whether a node of the place has one of the flags, from a node on. */
 bool place_has(const struct place *place, uint32_t from, uint32_t flags);
 
-/* Of two nodes that follow the same nodes: whether their order is known, and whether they are two branches of one
- * condition. */
+/* Of two nodes that follow the same nodes: whether their order is known, and whether they are two
+ * branches of one condition. */
 bool place_nodes_are_ordered(const struct place_node *a, const struct place_node *b);
 bool place_nodes_are_branches(const struct place_node *x, const struct place_node *y);
 

@@ -1,5 +1,5 @@
-/* Comparing rounds (place_rounds.h): a level has 32 bits, the outermost the lowest. Of these the number
- * has the lower ones. */
+/* Comparing rounds (place_rounds.h): a level has 32 bits, the outermost the lowest. Of these the
+ * number has the lower ones. */
 #include "core/place/place_rounds.h"
 
 #include <string.h>
@@ -55,8 +55,8 @@ static enum place_pass compare_level(place_rounds_t a, place_rounds_t b, uint32_
   return of_a < of_b ? PASS_BEFORE : PASS_AFTER;
 }
 
-/* Whether each round of the loop that is the node at `loop` comes to the place, or goes to the next loop
- * around it: all nodes on the way have one of these flags. */
+/* Whether each round of the loop that is the node at `loop` comes to the place, or goes to the next
+ * loop around it: all nodes on the way have one of these flags. */
 static bool rounds_come(const struct place *place, uint32_t loop, uint32_t either) {
   for (uint32_t i = loop + 1; i < place->nnodes; i++) {
     uint32_t flags = place->nodes[i].flags;

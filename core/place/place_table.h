@@ -32,8 +32,8 @@ struct known_place {
   /* On how many levels all have once said the same round of the loops around it, and of as many. */
   uint8_t counted;
   bool met; /* ranks have waited for each other here */
-  /* team_runs.c: of the times that a loop was gone into with this place, how many units it had the last
-   * time, and the least. As far as this rank has counted; 0: not known. */
+  /* team_runs.c: of the times that a loop was gone into with this place, how many units it had the
+   * last time, and the least. As far as this rank has counted; 0: not known. */
   uint32_t run, run_least;
 };
 

@@ -103,8 +103,8 @@ bool learner_is_between_iterations(const struct learner *learner);
  * program may stand between two iterations, and one unit further. Where the body was first seen to
  * begin is where the loop begins, unless what came before the loop happens to end with the unit
  * that the loop ends with: a barrier before it, say, and a metric as its last unit. And with each
- * unit that the body has more than once: where epochs are alike the body is one of them, and a round
- * of its loop may begin there. */
+ * unit that the body has more than once: where epochs are alike the body is one of them, and a
+ * round of its loop may begin there. */
 bool learner_may_begin_iteration(const struct learner *learner);
 
 /* The symbol fed `back` + 1 steps ago, or SYMBOL_NONE if that is too long ago or before the first.

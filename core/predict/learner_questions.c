@@ -33,7 +33,8 @@ bool learner_is_between_iterations(const struct learner *learner) {
          (body->flags[body->cursor] & PLACE_INSERTS);
 }
 
-/* Whether the unit expected next stands elsewhere in the body, too. The next round of a loop is near. */
+/* Whether the unit expected next stands elsewhere in the body, too. The next round of a loop is
+ * near. */
 static bool is_repeated(const struct body *body) {
   symbol_t symbol = body->event[body->cursor].symbol;
   uint32_t before = body->cursor, after = before;

@@ -52,8 +52,8 @@ enum trace_event {
   TRACE_STOP,   /* all stop, because peer has left */
 };
 
-/* A folder and those above it, as far as they are missing. Returns 0, or the errno of the first that
- * is missing and cannot be made. */
+/* A folder and those above it, as far as they are missing. Returns 0, or the errno of the first
+ * that is missing and cannot be made. */
 int trace_make_folder(const char *folder);
 
 struct trace;

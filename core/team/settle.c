@@ -153,11 +153,11 @@ static bool is_come_to(const struct claimed *x, const struct claimed *y) {
          place_goes_first(y->place, x->in_branch) && place_is_reached(y->place, x->in_branch);
 }
 
-/* Whether nobody has come yet to where x stands, and y goes round a loop around both that all have gone round
- * without it. In an even program all come to x in one round, or none does: so x is of a rank's last round
- * (validation after its last batch), or of a later one by what it has counted itself. Not where ranks have
- * been at something else in the loop, or the call, in which x stands and y does not: who has gone round may
- * have had no part in that. */
+/* Whether nobody has come yet to where x stands, and y goes round a loop around both that all have
+ * gone round without it. In an even program all come to x in one round, or none does: so x is of a
+ * rank's last round (validation after its last batch), or of a later one by what it has counted
+ * itself. Not where ranks have been at something else in the loop, or the call, in which x stands
+ * and y does not: who has gone round may have had no part in that. */
 static bool is_last_in_loop(const struct settle *settle, const struct claimed *x,
                             const struct claimed *y) {
   return !x->seen && y->again && goes_round(settle, y, x) &&
@@ -165,19 +165,19 @@ static bool is_last_in_loop(const struct settle *settle, const struct claimed *x
          !place_parts_within(x->place, y->place, x->along);
 }
 
-/* Whether x is the begin of a round, and rounds do not tell that y is of an earlier one, as where its loop does not say
- * them: nobody is to wait for that. */
+/* Whether x is the begin of a round, and rounds do not tell that y is of an earlier one, as where
+ * its loop does not say them: nobody is to wait for that. */
 static bool begins_for_nothing(const struct claimed *x, const struct claimed *y) {
   return x->mark == MARK_ROUND && y->mark == 0 &&
          (x->place == NULL || y->place == NULL ||
           (place_shares_epoch(x->place, y->place) && !(x->alike && y->alike)));
 }
 
-/* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes first:
- * who is in it will come to the other, and who has none of it never will. Not where all are known to be in
- * one round: they may have had no part in it so far, and will come to it. And what stands in front of a
- * loop goes before what stands in it where neither has been issued: who is in the loop has passed the
- * other by, and who is in front of it has not been in it. */
+/* What loops say of their rounds goes first. Of two loops one that some ranks have no part in goes
+ * first: who is in it will come to the other, and who has none of it never will. Not where all are
+ * known to be in one round: they may have had no part in it so far, and will come to it. And what
+ * stands in front of a loop goes before what stands in it where neither has been issued: who is in
+ * the loop has passed the other by, and who is in front of it has not been in it. */
 static int compare_places(const struct settle *settle, const struct claimed *x,
                           const struct claimed *y) {
   int by = order_by_rounds(settle, x, y);
@@ -265,9 +265,9 @@ uint32_t settle_winner(const struct settle *settle) {
   return of_the_earliest_epoch(settle, winner);
 }
 
-/* Whether the winner may be what its rank comes to in its last round of the loop around both, to which
- * the others come, too, but go on first: nobody has come to it yet, or nobody expects it. Of what nobody has come to
- * yet also where the others stand behind it in this round. */
+/* Whether the winner may be what its rank comes to in its last round of the loop around both, to
+ * which the others come, too, but go on first: nobody has come to it yet, or nobody expects it. Of
+ * what nobody has come to yet also where the others stand behind it in this round. */
 static bool may_be_last(const struct settle *settle, const struct claimed *won,
                         const struct claimed *lost) {
   if (won->place == NULL || lost->place == NULL || place_leaves_loop(lost->place, won->place))
@@ -278,15 +278,15 @@ static bool may_be_last(const struct settle *settle, const struct claimed *won,
          place_goes_first(won->place, lost->place);
 }
 
-/* Whether one call makes both, with other arguments: in other rounds of a loop, say, as of a list of
- * evaluations. Who has issued for real last may then be in any of them. */
+/* Whether one call makes both, with other arguments: in other rounds of a loop, say, as of a list
+ * of evaluations. Who has issued for real last may then be in any of them. */
 static bool are_of_one_call(const struct claimed *a, const struct claimed *b) {
   return a->place_id != 0 && a->place_id == b->place_id;
 }
 
-/* Of what stands in front of a loop, and in it, whether who is in front may have gone round the loops
- * around both, while the other has not, or the other way. Where neither has been issued before, nobody
- * has come through one of them. */
+/* Of what stands in front of a loop, and in it, whether who is in front may have gone round the
+ * loops around both, while the other has not, or the other way. Where neither has been issued
+ * before, nobody has come through one of them. */
 static bool may_have_gone_round(const struct claimed *won, const struct claimed *lost) {
   bool first = is_in_front(won, lost) && !won->seen && !lost->seen;
   return !first && (is_in_front(won, lost) || is_in_front(lost, won)) &&
@@ -296,9 +296,9 @@ static bool may_have_gone_round(const struct claimed *won, const struct claimed 
 /* Whether nothing is known of which of two different units goes first. Of two loops it is known
  * only that one goes on. Whoever stands in a later one has left it. But where the other one is
  * earlier in the program its rank has gone round a loop that surrounds both; and the rank in the
- * loop that goes on may have done so as well, and have had no part in the earlier one. Of a loop and
- * what stands in front of it, too: who is there may have gone round, or not. Of two branches it says
- * nothing which one comes first in the program. */
+ * loop that goes on may have done so as well, and have had no part in the earlier one. Of a loop
+ * and what stands in front of it, too: who is there may have gone round, or not. Of two branches it
+ * says nothing which one comes first in the program. */
 static bool is_unsure(const struct settle *settle, const struct claimed *won,
                       const struct claimed *lost) {
   if (order_by_rounds(settle, won, lost) != 0)
@@ -316,15 +316,16 @@ static bool is_unsure(const struct settle *settle, const struct claimed *won,
          place_order(won->place, lost->place, NULL) <= 0;
 }
 
-/* Whether ranks that stand at two places say that they are in different rounds of the outermost loop, of as many. */
+/* Whether ranks that stand at two places say that they are in different rounds of the outermost
+ * loop, of as many. */
 static bool are_in_two_rounds(const struct settle *settle, const struct claimed *a,
                               const struct claimed *b) {
   enum place_pass pass = compare_rounds(settle, a, b, true);
   return pass == PASS_BEFORE || pass == PASS_AFTER;
 }
 
-/* Whether ranks stand at a third place that is one with the unit or with the winner, and not with both, although these count as
- * one. */
+/* Whether ranks stand at a third place that is one with the unit or with the winner, and not with
+ * both, although these count as one. */
 static bool is_one_of_two(const struct settle *settle, const struct claimed *won,
                           const struct claimed *unit) {
   for (uint32_t i = 0; i < settle->nunits; i++) {

@@ -48,13 +48,14 @@ struct claimed {
   bool by_ways;  /* all ranks have issued it, but not all from its place */
   bool alike;    /* all ranks count the rounds of the outermost loop alike (team_counts_rounds) */
   bool even;     /* no rank has shadowed anything yet (CLAIM_EVEN of all) */
-  /* Of a unit that the agreed sequence has not had: so many nodes of the way to its place are those of a place
-   * that it has had. */
+  /* Of a unit that the agreed sequence has not had: so many nodes of the way to its place are those
+   * of a place that it has had. */
   uint32_t along;
   place_nodes_t clocks;      /* loops around it whose rounds all ranks count (team_clocks) */
   const struct place *place; /* NULL: not known */
-  /* Where a unit of its signature stands that has been in the agreed sequence before, in another branch
-   * of a condition (place_are_branches), to which claimants in that one come; NULL: there is none. */
+  /* Where a unit of its signature stands that has been in the agreed sequence before, in another
+   * branch of a condition (place_are_branches), to which claimants in that one come; NULL: there is
+   * none. */
   const struct place *in_branch;
 };
 
@@ -78,33 +79,37 @@ struct claimed *settle_add(struct settle *settle, const struct claimed *claimed)
 
 /* Whether two units of one signature are different all the same, because they stand at different
  * points of the program. They are, if
- *   - a rank has said that one of them is apart from the expected unit, which is the other (CLAIM_APART);
- *   - one is always followed by the other, and all ranks are known to have one of them in their programs,
- *     or ranks stand at both;
- *   - one stands in a loop in which the other does not stand, and all ranks are known to have one of them,
- *     or one rank has both: as long as nothing has been shadowed, if who stands at one must come to the
- *     other, or have been there;
- *   - they come by two conditions of one round, all ranks have come to each, and some rank has shadowed
- *     something.
+ *   - a rank has said that one of them is apart from the expected unit, which is the other
+ *     (CLAIM_APART);
+ *   - one is always followed by the other, and all ranks are known to have one of them in their
+ *     programs, or ranks stand at both;
+ *   - one stands in a loop in which the other does not stand, and all ranks are known to have one
+ *     of them, or one rank has both: as long as nothing has been shadowed, if who stands at one
+ *     must come to the other, or have been there;
+ *   - they come by two conditions of one round, all ranks have come to each, and some rank has
+ *     shadowed something.
  * They never are, where
  *   - one of the two places is not known: another rank may see it;
- *   - a root waits in a broadcast, while the others claim one from it to which they come by ways of their
- *     own: as long as nothing has been shadowed that root is the one who sends (settle_is_sent);
+ *   - a root waits in a broadcast, while the others claim one from it to which they come by ways of
+ *     their own: as long as nothing has been shadowed that root is the one who sends
+ *     (settle_is_sent);
  *   - both are one collective of a function that two branches call (place_are_one_call);
- *   - both are of loops that do the same, in two branches of one condition, and ranks have come to these
- *     in one round of the loop around them: nothing has been shadowed so far, and each has issued a point
- *     of each round as often as the other. They meet as without nccl-join. */
+ *   - both are of loops that do the same, in two branches of one condition, and ranks have come to
+ *     these in one round of the loop around them: nothing has been shadowed so far, and each has
+ *     issued a point of each round as often as the other. They meet as without nccl-join. */
 bool settle_is_distinct(const struct claimed *a, const struct claimed *b);
 
-/* Whether one is a broadcast that its root claims, and the other what comes from it: see above. Of equal signatures. */
+/* Whether one is a broadcast that its root claims, and the other what comes from it: see above. Of
+ * equal signatures. */
 bool settle_is_sent(const struct claimed *a, const struct claimed *b);
 
 /* Whether NCCL may be given one for the other, and shall: equal signatures, and not distinct. */
 bool settle_is_same(const struct claimed *a, const struct claimed *b);
 
-/* Whether they may be one unit all the same: no rank has shadowed anything yet, so the program may be even, and each
- * rank come to one of them. Where it is not known that one of them is in the program of each, or that who stands at the
- * later one has been at the other; or a compiler may have made two calls of one (place_are_twins). */
+/* Whether they may be one unit all the same: no rank has shadowed anything yet, so the program may
+ * be even, and each rank come to one of them. Where it is not known that one of them is in the
+ * program of each, or that who stands at the later one has been at the other; or a compiler may
+ * have made two calls of one (place_are_twins). */
 bool settle_may_be_one(const struct claimed *a, const struct claimed *b);
 
 /* Whether ranks that stand at both do so in one round of the innermost loop around both: they count
@@ -114,20 +119,20 @@ bool settle_is_stood_at(const struct claimed *claimed);
 
 /* Whether it is a guess that they are the same, by how their places are related (place_relate). It
  * is one where they look alike, both are known, and
- *   - they part in code that cannot be followed (place_parts_unseen), or are of threads that begin in
- *     different functions (place_roots_differ);
+ *   - they part in code that cannot be followed (place_parts_unseen), or are of threads that begin
+ *     in different functions (place_roots_differ);
  *   - who comes to one comes to the other (PLACE_SEQUENTIAL);
- *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other, and all
- *     ranks come to both, or all have issued one of them, from wherever: who is there again has gone
- *     round a loop, while the other may go on in it;
- *   - the same, and their order is not known: they may be two branches, or one behind the other. Not
- *     where the root alone claims one of them;
+ *   - each can be come to alone (PLACE_ALTERNATIVE), one thread can come from one to the other, and
+ *     all ranks come to both, or all have issued one of them, from wherever: who is there again has
+ *     gone round a loop, while the other may go on in it;
+ *   - the same, and their order is not known: they may be two branches, or one behind the other.
+ *     Not where the root alone claims one of them;
  *   - they stand in a loop in which they come by conditions of which one changes
  *     (place_takes_turns);
  *   - they are two branches of one condition in a loop around both, which one of them may end. Not
  *     where each rank stays in its branch (place_stays_apart), or the root alone claims one of
- *     them: unless one is known to be in the program of all. Nor of loops, if ranks count the rounds of
- *     the loop around both;
+ *     them: unless one is known to be in the program of all. Nor of loops, if ranks count the
+ *     rounds of the loop around both;
  *   - they part, go into one function, and all this but the last holds of what they are in it
  *     (place_in_one_function): each rank calls it in a branch of its own;
  *   - one stands in a loop in which the other does not stand, and one thread can come from one to
@@ -141,13 +146,13 @@ bool settle_is_doubtful(const struct claimed *a, const struct claimed *b);
  * difference deciding:
  *   1. a unit, or the begin of a round, before a mark, a mark before LEAVE (unit.h, enum mark);
  *   2. of two units that are not the same (settle_is_same), the one that goes before in the
- *      program: the one in an earlier round of a loop around both, or in one round the one that comes
- *      first in it, where loops say in which round ranks are (place_compare_rounds); the begin of a
- *      round, before a unit of the same loop of which rounds do not tell that it is in an earlier one; of two branches
- *      one from which its ranks come to what looks like the other; of two loops one that some ranks
- *      have no part in; what stands in front of a loop before what stands in it, if neither has been
- *      seen; what goes round a loop, before what has not been seen though all have gone round it;
- *      otherwise place_order;
+ *      program: the one in an earlier round of a loop around both, or in one round the one that
+ *      comes first in it, where loops say in which round ranks are (place_compare_rounds); the
+ *      begin of a round, before a unit of the same loop of which rounds do not tell that it is in
+ *      an earlier one; of two branches one from which its ranks come to what looks like the other;
+ *      of two loops one that some ranks have no part in; what stands in front of a loop before what
+ *      stands in it, if neither has been seen; what goes round a loop, before what has not been
+ *      seen though all have gone round it; otherwise place_order;
  *   3. of two units that are not the same, the one whose ranks have issued for real last: who is
  *      still in the loop has issued since who left it;
  *   4. what the learner expects;

@@ -21,15 +21,15 @@ static bool are_in_one_round(const struct claimed *a, const struct claimed *b) {
          (!place_shares_loop(a->place, b->place) || settle_are_counted(a, b));
 }
 
-/* Whether one rank has both in its program. As long as nothing has been shadowed the program may be even: then
- * each rank may have one of them, and what stands between them tells nothing. */
+/* Whether one rank has both in its program. As long as nothing has been shadowed the program may be
+ * even: then each rank may have one of them, and what stands between them tells nothing. */
 static bool are_of_one_rank(const struct claimed *a, const struct claimed *b) {
   return a->even && b->even ? place_comes_to_both(a->place, b->place)
                             : place_is_certain(a->place, b->place);
 }
 
-/* Whether each is come to by a condition of its own, and all ranks have come to each. As long as nothing has been
- * shadowed one rank may stand at one where another stands at the other. */
+/* Whether each is come to by a condition of its own, and all ranks have come to each. As long as
+ * nothing has been shadowed one rank may stand at one where another stands at the other. */
 static bool are_two_conditions(const struct claimed *a, const struct claimed *b) {
   return a->common && b->common && !(a->even && b->even) &&
          place_are_two_conditions(a->place, b->place);
@@ -68,15 +68,16 @@ bool settle_is_same(const struct claimed *a, const struct claimed *b) {
   return a->signature == b->signature && !settle_is_distinct(a, b);
 }
 
-/* Whether x stands behind a loop that y stands in, and all ranks are known to come to both x and the loop. */
+/* Whether x stands behind a loop that y stands in, and all ranks are known to come to both x and
+ * the loop. */
 static bool ends_loop_of_all(const struct claimed *x, const struct claimed *y) {
   return place_leaves_loop(y->place, x->place) && place_goes_first(y->place, x->place) &&
          (x->common || place_is_of_all(x->place, y->place)) &&
          (y->common || place_parts_to_all(y->place, x->place));
 }
 
-/* Whether it is seen that the two are two points of the program: all ranks come to both, or to the end of a loop, or
- * whoever stands at the later one has been at the other. */
+/* Whether it is seen that the two are two points of the program: all ranks come to both, or to the
+ * end of a loop, or whoever stands at the later one has been at the other. */
 static bool are_known_apart(const struct claimed *a, const struct claimed *b) {
   if (a->by_ways || b->by_ways) /* where others stand is not seen */
     return false;

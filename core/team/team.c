@@ -133,8 +133,8 @@ static bool is_held(const struct team *team) {
   return team->owner.is_held != NULL && team->owner.is_held(team->owner.is_held_context);
 }
 
-/* Where the ranks stand that have to leave a loop before this one goes on. Whoever goes on in it at our
- * index is followed there. */
+/* Where the ranks stand that have to leave a loop before this one goes on. Whoever goes on in it at
+ * our index is followed there. */
 static enum peers_stand poll_behind(struct team *team) {
   if (team->claim.open && team->claim.behind && team_say_answering(team))
     team_tell(team); /* others know by that that it announces nothing more */
@@ -147,8 +147,8 @@ static enum peers_stand poll_behind(struct team *team) {
   return stand;
 }
 
-/* What stands in the loop that this rank has left, of ranks that may be in it still. TEAM_REAL: nothing
- * does. */
+/* What stands in the loop that this rank has left, of ranks that may be in it still. TEAM_REAL:
+ * nothing does. */
 static enum team_verdict answer_inside(struct team *team, struct unit *unit) {
   uint32_t nmembers = 0;
   switch (peers_look_inside(team->peers, team->followed.members, &nmembers)) {

@@ -92,9 +92,9 @@ static inline bool team_commit(struct team *team, struct unit unit) {
   return true;
 }
 
-/* Where nothing is expected as this rank may have gone round to a loop: expects all the same what would
- * be otherwise, if where it stands tells that it has not. Returns whether anything is expected then.
- * Its rounds are kept for the next time. */
+/* Where nothing is expected as this rank may have gone round to a loop: expects all the same what
+ * would be otherwise, if where it stands tells that it has not. Returns whether anything is
+ * expected then. Its rounds are kept for the next time. */
 bool team_look_here(struct team *team, const struct place *place);
 
 /* The next unit is not to be committed, whatever is expected: this rank had better meet the others
@@ -157,8 +157,8 @@ static inline uint64_t team_index(const struct team *team) {
   return team->head - 1;
 }
 
-/* How many collectives of the program have been passed: without the marks and resynchronised buffers of
- * nccl_join_enter and nccl_join_leave. */
+/* How many collectives of the program have been passed: without the marks and resynchronised
+ * buffers of nccl_join_enter and nccl_join_leave. */
 static inline uint64_t team_collectives(const struct team *team) {
   return team->head - team->leaves - team->own_units;
 }
@@ -256,18 +256,19 @@ static inline bool team_is_outside(const struct team *team) {
  * settled. */
 void team_claim_posts(struct team *team, const struct posts *posts);
 
-/* Whether this rank leaves a loop of collectives with sends and receives from a place, which has been
- * described (peers_learn_place): the last unit stands in a loop, and they do not. place: its id. */
+/* Whether this rank leaves a loop of collectives with sends and receives from a place, which has
+ * been described (peers_learn_place): the last unit stands in a loop, and they do not. place: its
+ * id. */
 bool team_leaves_by(struct team *team, uint32_t place);
 
-/* Then, before they are posted: announces them (peers.h), so that its peers see that it has left the
- * loop. Whether to wait until they have left it, too; if so, to be followed by team_hold. No claim may be
- * open. in_stream: they are in the stream of the loop's collectives. strict: an order that nothing tells
- * is FAILURE_UNSURE. */
+/* Then, before they are posted: announces them (peers.h), so that its peers see that it has left
+ * the loop. Whether to wait until they have left it, too; if so, to be followed by team_hold. No
+ * claim may be open. in_stream: they are in the stream of the loop's collectives. strict: an order
+ * that nothing tells is FAILURE_UNSURE. */
 bool team_stand_behind(struct team *team, const struct posts *posts, bool in_stream, bool strict);
 
-/* From here on team_poll returns TEAM_REAL once the ranks that are linked with this one have left the
- * loop; meanwhile what those that go on in it issue is TEAM_SHADOW. */
+/* From here on team_poll returns TEAM_REAL once the ranks that are linked with this one have left
+ * the loop; meanwhile what those that go on in it issue is TEAM_SHADOW. */
 void team_hold(struct team *team);
 
 /* Whether they all have. */
@@ -326,20 +327,21 @@ void team_look_for_the_dead(struct team *team);
  * says so in its place. */
 void team_end_absent(struct team *team, uint32_t rank, enum rank_state state);
 
-/* What a rank says where a round begins of the loop at a level around the place with this id (place_round_begins). totals: how many
- * rounds there are, by level; number: place_rounds_number. Never 0. */
+/* What a rank says where a round begins of the loop at a level around the place with this id
+ * (place_round_begins). totals: how many rounds there are, by level; number: place_rounds_number.
+ * Never 0. */
 uint64_t team_says(uint32_t place, const uint32_t totals[PLACE_LEVELS], uint32_t level,
                    uint32_t number);
 
-/* The rank's next unit, which it has not claimed yet, begins a round (place_round_begins). says, by level: what is
- * published when the unit is passed; 0: at that level none begins. Until then the rank counts as being in the round
- * before. */
+/* The rank's next unit, which it has not claimed yet, begins a round (place_round_begins). says, by
+ * level: what is published when the unit is passed; 0: at that level none begins. Until then the
+ * rank counts as being in the round before. */
 void team_say_round(struct team *team, const uint64_t says[PLACE_LEVELS]);
 
-/* The same, and the unit is claimed, not committed, so that all see where the round begins. quietly: only if a rank
- * next to this one is seen to be in another round. levels: from the outermost of which a round begins, to the last
- * one whose rounds are those of all ranks: each comes to the unit, or they have been seen to be
- * (team_counts_rounds). */
+/* The same, and the unit is claimed, not committed, so that all see where the round begins.
+ * quietly: only if a rank next to this one is seen to be in another round. levels: from the
+ * outermost of which a round begins, to the last one whose rounds are those of all ranks: each
+ * comes to the unit, or they have been seen to be (team_counts_rounds). */
 struct team_levels {
   uint32_t first, end;
 };
@@ -353,9 +355,10 @@ bool team_is_saying(const struct team *team);
 /* The rank says no more where its rounds begin. Any thread. */
 void team_say_no_rounds(struct team *team);
 
-/* Whether all ranks have once said the same rounds where they claimed one unit in so many of the outermost loops around a place, also
- * where rounds begin (place_round_begins), or as many rounds where one of them began one: none of them goes over something else, or
- * over what cannot be read. */
+/* Whether all ranks have once said the same rounds where they claimed one unit in so many of the
+ * outermost loops around a place, also where rounds begin (place_round_begins), or as many rounds
+ * where one of them began one: none of them goes over something else, or over what cannot be read.
+ */
 bool team_counts_rounds(const struct team *team, const struct place *place, uint32_t levels);
 
 /* Whether ranks stand aside of the team (interpose/comm/apart.h). Any thread may ask. */

@@ -1,5 +1,5 @@
-/* Sends and receives behind a loop of collectives (team.h, peers.h): this rank waits until the ranks
- * that are linked with it have left the loop, too, and answers those that go on in it. */
+/* Sends and receives behind a loop of collectives (team.h, peers.h): this rank waits until the
+ * ranks that are linked with it have left the loop, too, and answers those that go on in it. */
 #include "core/team/team_private.h"
 
 #include <string.h>
@@ -33,8 +33,8 @@ static bool is_between(const struct place *place, const struct place *from,
          place_order(place, to, from) > 0;
 }
 
-/* Whether a rank that comes from one place to another has left a loop, or has passed by one that ranks have
- * been in. */
+/* Whether a rank that comes from one place to another has left a loop, or has passed by one that
+ * ranks have been in. */
 static bool leaves_loop(const struct team *team, uint32_t from, uint32_t to) {
   struct place place;
   const struct place *last = own_place(team, from);
@@ -82,7 +82,8 @@ static bool shares_communicator(const struct team *team, uint32_t comm) {
   return last != NULL && last->nmembers > 0 && last->members[0].comm == comm;
 }
 
-/* `place` comes next. again: behind what has been announced since this rank issued a unit for real. */
+/* `place` comes next. again: behind what has been announced since this rank issued a unit for real.
+ */
 static void keep_before(struct team_behind *behind, bool again, uint32_t place) {
   if (!again)
     behind->nbefore = 0;
@@ -144,8 +145,9 @@ bool team_stands_in_left(const struct team *team, struct unit unit) {
   return known != NULL && stands_in(team, &known->place);
 }
 
-/* Whether it stands in a loop that this rank has passed by since it issued a unit for real. Who claims
- * something may have passed that by as well: what it has passed before is of a round before, then. */
+/* Whether it stands in a loop that this rank has passed by since it issued a unit for real. Who
+ * claims something may have passed that by as well: what it has passed before is of a round before,
+ * then. */
 static bool is_skipped(const struct team *team, const struct place *place) {
   const struct team_behind *behind = &team->behind;
   const struct place *to = &behind->place;
@@ -181,7 +183,8 @@ static uint32_t id_of_their(const struct team *team, const struct their_unit *un
   return id != 0 ? id : unit->place;
 }
 
-/* Where it stands, as its rank says, if nobody has been there before. NULL: it does not say that. */
+/* Where it stands, as its rank says, if nobody has been there before. NULL: it does not say that.
+ */
 static const struct place *read_their(struct team *team, const struct their_unit *unit,
                                       struct text *text) {
   return unit->text != 0 && team_read_text(team, unit->log, unit->text, text) == READ_UNIT &&

@@ -34,8 +34,8 @@ static void write_claim(struct team *team, struct log_claim claim) {
   log_write_claim(team->own, &claim);
 }
 
-/* In which rounds this rank stands where it claims; of another place that its unit has been taken for
- * those of the loops around both. */
+/* In which rounds this rank stands where it claims; of another place that its unit has been taken
+ * for those of the loops around both. */
 static place_rounds_t rounds_claimed(const struct team *team) {
   place_rounds_t rounds = team->claim.hash == 0 ? 0 : team->claim.own_place.rounds;
   if (team->claim.hash != team->claim.own_hash)

@@ -46,8 +46,8 @@ struct coming {
       turn; /* whether this rank has gone round to that loop; TURN_ROUND: not looked at */
 };
 
-/* Whether a unit may be committed, if it is what is expected there. Where its place and the one before
- * are known, they tell. */
+/* Whether a unit may be committed, if it is what is expected there. Where its place and the one
+ * before are known, they tell. */
 static bool may_follow(const struct team *team, const struct coming *coming, bool firm,
                        const struct known_unit *known) {
   const struct known_place *to = team_known_place(team, unit_place(known_unit(known)));

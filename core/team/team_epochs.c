@@ -32,7 +32,8 @@ void team_count_epoch(struct team *team, uint32_t place, uint32_t times) {
 }
 
 /* Of a rank that stands at a point of each round: whether it has come to another point of the loop
- * as often as it should. It has no mark at the beginning of some rounds. What is in no loop within comes at most once in a round. */
+ * as often as it should. It has no mark at the beginning of some rounds. What is in no loop within
+ * comes at most once in a round. */
 static bool team_fits(const struct known_place *known, const struct known_place *other) {
   const struct place *place = &other->place;
   if (other == known || place_is_begin(place) || !place_shares_epoch(&known->place, place) ||
@@ -70,8 +71,8 @@ bool team_begins_round(const struct team *team) {
   return team->places.begins != 0;
 }
 
-/* Where a round has begun, as a word: at which place, and of how many; its number (place_rounds_number); and the low bits of the
- * index. */
+/* Where a round has begun, as a word: at which place, and of how many; its number
+ * (place_rounds_number); and the low bits of the index. */
 enum { INDEX_BITS = 22, ROUND_BITS = 24, WHICH_SHIFT = INDEX_BITS + ROUND_BITS };
 _Static_assert(PLACE_NUMBERS_MAX <= 1u << ROUND_BITS, "all numbers of rounds");
 #define BEGUN_UNKNOWN UINT64_MAX /* it does not say where it begins rounds */
@@ -100,8 +101,8 @@ static uint64_t begun_index(const struct team *team, uint64_t begun) {
   return team->head - (uint64_t)((int32_t)behind >> (32 - INDEX_BITS));
 }
 
-/* Of rounds of as many, the outermost level up to this one at which the other's is an earlier one; PLACE_LEVELS: none, or the
- * other is in a later one. */
+/* Of rounds of as many, the outermost level up to this one at which the other's is an earlier one;
+ * PLACE_LEVELS: none, or the other is in a later one. */
 static uint32_t level_of_earlier(place_rounds_t own, place_rounds_t other, uint32_t level) {
   for (uint32_t i = 0; i <= level; i++) {
     struct place_round here = place_epoch(own, i), there = place_epoch(other, i);
@@ -118,15 +119,17 @@ void team_say_no_rounds(struct team *team) {
   log_say_begun(team->own, true, BEGUN_UNKNOWN);
 }
 
-/* The index, plus one, of what this rank has issued last for real, but for marks where rounds begin. */
+/* The index, plus one, of what this rank has issued last for real, but for marks where rounds
+ * begin. */
 static uint64_t team_last_real(const struct team *team) {
   uint64_t last = team->run_real ? team->head : team->head - team->shadows;
   return last != 0 && last == team->places.mark_end ? team->places.mark_before : last;
 }
 
-/* Whether the other rank has begun this round at another index, or a later round by now, while this rank has issued
- * something since, or is there first. Does not count what it began before this rank began its last round: that may be
- * an earlier call of the function. before: what this rank said last. */
+/* Whether the other rank has begun this round at another index, or a later round by now, while this
+ * rank has issued something since, or is there first. Does not count what it began before this rank
+ * began its last round: that may be an earlier call of the function. before: what this rank said
+ * last. */
 static bool has_begun_elsewhere(const struct team *team, uint64_t own, uint64_t before,
                                 uint64_t begun) {
   uint64_t at = begun_index(team, begun);
@@ -138,14 +141,16 @@ static bool has_begun_elsewhere(const struct team *team, uint64_t own, uint64_t 
   return team_last_real(team) > at && !is_old;
 }
 
-/* Whether the other rank has issued this index for real in an earlier round: it has not said yet where the next one begins. */
+/* Whether the other rank has issued this index for real in an earlier round: it has not said yet
+ * where the next one begins. */
 static bool has_gone_past(const struct team *team, const struct plane_log *log, uint64_t own,
                           uint64_t begun) {
   return log_is_real(log, team->head) && begun >> WHICH_SHIFT == own >> WHICH_SHIFT &&
          begun_round(begun) < begun_round(own);
 }
 
-/* Whether the round that begins here is not the other rank's, as far as that has said it. Fills in the guess. */
+/* Whether the round that begins here is not the other rank's, as far as that has said it. Fills in
+ * the guess. */
 static bool has_said_another(const struct team *team, uint32_t rank, uint32_t level,
                              struct team_guess *guess) {
   const struct plane_log *log = log_of(team->plane, rank);
@@ -219,8 +224,9 @@ static bool spans_machines(const struct team *team) {
   return spans;
 }
 
-/* To claim a collective there takes some hundred microseconds. A round of so many is worth that, by level: of an
- * outermost loop of single ones it would be most; the loop in that one may be that of batches, which has another one in it. */
+/* To claim a collective there takes some hundred microseconds. A round of so many is worth that, by
+ * level: of an outermost loop of single ones it would be most; the loop in that one may be that of
+ * batches, which has another one in it. */
 static const uint32_t long_rounds[PLACE_LEVELS] = {2, 256};
 
 /* Whether the last round has been a long one, as far as it is known. */
@@ -243,7 +249,8 @@ static bool has_issued(const struct team *team, const struct plane_log *log, uin
   return issued;
 }
 
-/* Whether of two ranks that are in the same round one was still in an earlier one where the other began it. */
+/* Whether of two ranks that are in the same round one was still in an earlier one where the other
+ * began it. */
 static bool has_mixed_with(const struct team *team, uint32_t rank, uint32_t level,
                            struct team_guess *guess) {
   const struct plane_log *log = log_of(team->plane, rank);

@@ -126,8 +126,8 @@ static bool is_possible(const struct team *team, const struct plane_log *log,
           log_refused_for(log) < team->plane->nranks);
 }
 
-/* Whether a unit's text has to be read for its place, or where it is waited for. A unit too big for a
- * text has none there. */
+/* Whether a unit's text has to be read for its place, or where it is waited for. A unit too big for
+ * a text has none there. */
 static bool is_place_missing(const struct team *team, struct unit unit) {
   return unit_may_have_place(unit) && unit.nmembers <= UNIT_MEMBERS_MAX &&
          team_known_place(team, unit_place(unit)) == NULL;

@@ -190,8 +190,9 @@ static unsigned failed_before_others(const struct plane_log *log) {
   return log_has_died(log) ? 2 : !log_has_followed(log);
 }
 
-/* Of the ranks that have failed before they had issued so many units the one that began it: one that
- * has died, else one that failed while no other had, else the one that had issued least; nranks: none. */
+/* Of the ranks that have failed before they had issued so many units the one that began it: one
+ * that has died, else one that failed while no other had, else the one that had issued least;
+ * nranks: none. */
 static uint32_t find_failed(const struct team *team, uint64_t units) {
   const struct plane *plane = team->plane;
   uint32_t found = plane->nranks;
@@ -240,7 +241,8 @@ bool team_find_lost(const struct team *team, uint64_t units, uint32_t *rank, uin
   return true;
 }
 
-/* What others are told is what the rank itself has found out by now. Said twice, the first word holds. */
+/* What others are told is what the rank itself has found out by now. Said twice, the first word
+ * holds. */
 static void end_after(struct team *team, enum rank_state state, uint64_t issued) {
   bool failed = log_state(team->own) == RANK_FAILED;
   if (state == RANK_FAILED && !failed)

@@ -21,7 +21,8 @@ static struct team_alias *find_alias(struct team *team, uint64_t own, uint64_t t
   return NULL;
 }
 
-/* Whether the second of two alone stands in a loop: a rank comes to it again, and not to the first. */
+/* Whether the second of two alone stands in a loop: a rank comes to it again, and not to the first.
+ */
 static bool is_in_front(const struct place *place, const struct place *in_loop) {
   return place_leaves_loop(in_loop, place) && !place_leaves_loop(place, in_loop);
 }
@@ -195,8 +196,8 @@ static struct claimed team_at(const struct place *place, uint64_t hash, bool com
       .hash = hash, .signature = 1, .place = place->nnodes == 0 ? NULL : place, .common = common};
 }
 
-/* Whether two places of this rank's own program are two points of it. Not where it has come by either
- * of two branches to a loop that does the same. */
+/* Whether two places of this rank's own program are two points of it. Not where it has come by
+ * either of two branches to a loop that does the same. */
 static bool are_apart(const struct team *team, const struct place *a, const struct place *b) {
   struct claimed x = team_at(a, 1, true), y = team_at(b, 2, true);
   x.even = y.even = team->shadows_total == 0 && !team->telling.was_uneven;
@@ -329,8 +330,8 @@ static bool is_even(const struct team *team, uint32_t flags) {
   return log_is_real(log, team->head) && log_run_start(log, team->head) == 0;
 }
 
-/* Of this rank's claim, and of a unit in G with these flags: what tells whether they are one in an even program. Of one
- * hash nothing needs to. */
+/* Of this rank's claim, and of a unit in G with these flags: what tells whether they are one in an
+ * even program. Of one hash nothing needs to. */
 static void add_even(struct team *team, struct claimed *own, struct claimed *other,
                      uint32_t flags) {
   if (own->hash == other->hash || own->place == NULL || other->place == NULL ||

@@ -1,9 +1,9 @@
 /* What the files of the agreed sequence (team.h) share. Each calls only those named after it:
  * team.c looks; team_stop.c is where all stop; team_settle.c and team_follow.c pass an index;
- * team_claim.c requests; team_commit.c expects and publishes; team_hidden.c, team_guess.c, team_behind.c,
- * team_last.c and team_places.c know what units are; team_epochs.c in which rounds ranks are, and
- * team_runs.c what was real; team_others.c the other ranks, team_past.c what they did; team_text.c the text
- * ring; team_nap.c sleeps and team_tell.c rings. Not for anybody else. */
+ * team_claim.c requests; team_commit.c expects and publishes; team_hidden.c, team_guess.c,
+ * team_behind.c, team_last.c and team_places.c know what units are; team_epochs.c in which rounds
+ * ranks are, and team_runs.c what was real; team_others.c the other ranks, team_past.c what they
+ * did; team_text.c the text ring; team_nap.c sleeps and team_tell.c rings. Not for anybody else. */
 #ifndef NCCL_JOIN_CORE_TEAM_PRIVATE_H
 #define NCCL_JOIN_CORE_TEAM_PRIVATE_H
 
@@ -42,8 +42,8 @@ void team_show_claim(struct team *team);
  */
 void team_leave_yield(struct team *team, uint32_t flags);
 
-/* The same where this rank goes on in another program point than the others, with a claim or without
- * (team_behind.c). */
+/* The same where this rank goes on in another program point than the others, with a claim or
+ * without (team_behind.c). */
 void team_stay_behind(struct team *team);
 
 /* Closes the claim for this rank alone. Others still see it, as they may have counted on it. At its
@@ -104,8 +104,9 @@ bool team_is_told(struct team *team);
 /* What messages say of a place; place: NULL if it is not known. */
 void team_copy_text(char text[PLACE_TEXT_MAX], const struct place *place);
 
-/* Of splits that look alike there is no doubt that they are one: all ranks make each, whoever is to be in the new communicator and
- * whoever is not from branches of their own, and none because it has no more data. */
+/* Of splits that look alike there is no doubt that they are one: all ranks make each, whoever is to
+ * be in the new communicator and whoever is not from branches of their own, and none because it has
+ * no more data. */
 static inline bool team_is_split(struct unit unit) {
   return unit.nmembers == 1 && unit.members->kind == MEMBER_SPLIT;
 }
@@ -118,10 +119,10 @@ bool team_doubt(struct team *team, struct unit unit, uint64_t hash, uint32_t fla
  * same, and returns whether it may. */
 bool team_doubt_apart(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
-/* This rank is about to shadow a unit that the others have not been asked for. Gives a WARN, once for
- * a claim, if with it they go past where this rank stands, in a loop around both, and not all are known
- * to come there: it goes on by itself when they have left the loop, unless that is wrong. Returns
- * whether it has. */
+/* This rank is about to shadow a unit that the others have not been asked for. Gives a WARN, once
+ * for a claim, if with it they go past where this rank stands, in a loop around both, and not all
+ * are known to come there: it goes on by itself when they have left the loop, unless that is wrong.
+ * Returns whether it has. */
 bool team_doubt_passed(struct team *team, struct unit unit, uint32_t flags);
 
 /* This rank is about to pass an index where it has a claim: tells, once, if it cannot see where
@@ -137,7 +138,8 @@ void team_tell_hidden(struct team *team, struct unit unit);
 /* This rank has issued the unit of a place so many times for real. place: its id. */
 void team_count_epoch(struct team *team, uint32_t place, uint32_t times);
 
-/* What this rank says with its claim: how many times it has come there, with this one; 0: not known. */
+/* What this rank says with its claim: how many times it has come there, with this one; 0: not
+ * known. */
 uint32_t team_epoch(struct team *team);
 
 /* ---- places (team_places.c) ---- */
@@ -161,18 +163,18 @@ bool team_is_taken_for(struct team *team, struct unit unit, const struct known_u
 bool team_is_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags,
                   const struct place *place);
 
-/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways of their own.
- * NULL: not known. */
+/* Whether all ranks have issued what stands there, but not all from there: they come to it by ways
+ * of their own. NULL: not known. */
 bool team_comes_by_ways(const struct known_place *known);
 
 /* The loops around a place whose rounds all ranks count: all are known to come to a point of each
- * round. So ranks that stand there and at another place in such a loop do so in the same round of it.
- * For ranks that have shadowed nothing (even) that loop is one of them in which they have been last, if
- * they have not been in the inner ones around the place. */
+ * round. So ranks that stand there and at another place in such a loop do so in the same round of
+ * it. For ranks that have shadowed nothing (even) that loop is one of them in which they have been
+ * last, if they have not been in the inner ones around the place. */
 place_nodes_t team_clocks(const struct team *team, const struct place *place, bool even);
 
-/* Of a unit that is not the one that this rank claims (team_is_mine): whether it may be all the same
- * (settle_may_be_one). */
+/* Of a unit that is not the one that this rank claims (team_is_mine): whether it may be all the
+ * same (settle_may_be_one). */
 bool team_may_be_mine(struct team *team, struct unit unit, uint64_t hash, uint32_t flags);
 
 /* Whether it is a guess that a unit in G, of this hash and with these flags, is the one that this
@@ -200,12 +202,12 @@ static inline bool team_is_said_apart(const struct team *team, uint64_t hash) {
 /* Whether this rank has issued what it claims for that unit before. */
 bool team_has_alias(struct team *team, uint64_t hash);
 
-/* Before an index is passed at which this rank issues its unit: says so if its round begins there. True: the epochs of ranks mix;
- * told once. */
+/* Before an index is passed at which this rank issues its unit: says so if its round begins there.
+ * True: the epochs of ranks mix; told once. */
 bool team_round_begun(struct team *team);
 
-/* Where all ranks claim one unit, or leave, on several machines: says so if rounds have mixed since a rank began its last one,
- * which could not be seen then. True: they have; told once. */
+/* Where all ranks claim one unit, or leave, on several machines: says so if rounds have mixed since
+ * a rank began its last one, which could not be seen then. True: they have; told once. */
 bool team_look_back(struct team *team);
 
 /* Remembers that what this rank claims has been issued as a unit of G; and that it has issued a
@@ -217,27 +219,28 @@ void team_note_use(struct team *team, struct unit unit, uint64_t hash);
  * know that it is in the program of each: for a while after they have met. */
 bool team_must_be_shared(const struct team *team, const struct known_place *known);
 
-/* Whether a unit has come lately from a place that not all ranks have come to: one may wait at it again, and who goes on
- * in the loop does not hear of that. So it asks each TEAM_LONE_ROOM units, or twice as
- * many, and looks ahead no further. */
+/* Whether a unit has come lately from a place that not all ranks have come to: one may wait at it
+ * again, and who goes on in the loop does not hear of that. So it asks each TEAM_LONE_ROOM units,
+ * or twice as many, and looks ahead no further. */
 #define TEAM_LONE_ROOM 16u
 bool team_passes_lone_places(const struct team *team);
 
 /* Whether a unit of this place is to be claimed, though it is expected, since it goes round a loop
- * and passes by what other ranks may be about to come to: for a while after they have met; and now and then, as above. before:
- * id of the place before it. */
+ * and passes by what other ranks may be about to come to: for a while after they have met; and now
+ * and then, as above. before: id of the place before it. */
 bool team_passes_by(const struct team *team, uint32_t before, const struct known_place *to);
 
 /* Whether ranks may leave a loop between two units, the places of which are known, so that the
  * second is not to be issued without asking. before: id of a place. */
 bool team_leaves_loop(const struct team *team, uint32_t before, const struct known_unit *next);
 
-/* Whether a unit at a place that ends a loop, or begins it again, is asked for: not once it has come as regularly as that, with nobody
- * waiting there (TEAM_STEADY_ROUNDS). */
+/* Whether a unit at a place that ends a loop, or begins it again, is asked for: not once it has
+ * come as regularly as that, with nobody waiting there (TEAM_STEADY_ROUNDS). */
 bool team_asks_for_ends(const struct team *team, const struct known_place *to);
 
-/* Whether other ranks may be about to come to what they have not come to yet, as far as is known: for a
- * while after they have met. Of a unit without a place nothing tells whether that comes before it. */
+/* Whether other ranks may be about to come to what they have not come to yet, as far as is known:
+ * for a while after they have met. Of a unit without a place nothing tells whether that comes
+ * before it. */
 bool team_may_be_stood_at(const struct team *team);
 
 /* ---- team_behind.c: sends and receives behind a loop of collectives ---- */
@@ -249,8 +252,8 @@ bool team_may_be_stood_at(const struct team *team);
 /* Whether this rank has announced some since it last issued a unit for real. */
 bool team_is_behind(const struct team *team);
 
-/* Then: where the ranks stand that are linked with it, at our index (peers.h). One that goes on in the
- * loop counts as ahead only if this rank waits for it. */
+/* Then: where the ranks stand that are linked with it, at our index (peers.h). One that goes on in
+ * the loop counts as ahead only if this rank waits for it. */
 enum peers_stand team_look_behind(struct team *team);
 
 /* Whether a unit stands in the loop that this rank has left. */
@@ -264,10 +267,10 @@ void team_run_pass(struct team *team, uint32_t from, uint32_t to);
 /* So many more have been passed, of the innermost loop or not. */
 void team_run_pass_many(struct team *team, uint32_t count, bool in_loop);
 
-/* Whether the loop may be over, after `more` units that are expected: it has had as many as the last time
- * or at the least, so who is in it may go on in it, or has gone round to it without data for what stands
- * between; or how many it has is not known yet, and this rank's own rounds may tell. turn: whether it has
- * gone round; TURN_ROUND: that has not been looked at. */
+/* Whether the loop may be over, after `more` units that are expected: it has had as many as the
+ * last time or at the least, so who is in it may go on in it, or has gone round to it without data
+ * for what stands between; or how many it has is not known yet, and this rank's own rounds may
+ * tell. turn: whether it has gone round; TURN_ROUND: that has not been looked at. */
 bool team_run_may_be_over(const struct team *team, uint32_t more, enum place_turn turn);
 
 /* This rank has gone round to the loop, and its next unit there is the first of it. */

@@ -1,9 +1,10 @@
 /* Runs: units in a row that stand in one innermost loop (team_private.h).
  *
  * Of a loop that goes on each rank decides for itself, without asking, as it does of all that is
- * expected. But a rank without data in a whole epoch is in the epoch's last loop again, where that has
- * just ended. So it asks where the loop has had as many units as before; and before that is known it
- * looks in which round of the loops around that one it stands, if they say it (place_rounds.h).
+ * expected. But a rank without data in a whole epoch is in the epoch's last loop again, where that
+ * has just ended. So it asks where the loop has had as many units as before; and before that is
+ * known it looks in which round of the loops around that one it stands, if they say it
+ * (place_rounds.h).
  */
 #include "core/team/team_private.h"
 
@@ -55,9 +56,9 @@ bool team_posts(const struct team *team) {
   return plane_posting(team->plane) != POSTING_UNUSED;
 }
 
-/* Whether how many units the loop has is not known yet, and this rank's rounds may tell. Not where ranks send and receive: a peer may
- * receive in the next round what belongs to this one, and where ranks wait for each other in between that counts as not
- * received (core/p2p/peers.h). */
+/* Whether how many units the loop has is not known yet, and this rank's rounds may tell. Not where
+ * ranks send and receive: a peer may receive in the next round what belongs to this one, and where
+ * ranks wait for each other in between that counts as not received (core/p2p/peers.h). */
 static bool is_watched(const struct team *team, const struct known_place *begin) {
   place_rounds_t rounds = team->places.rounds;
   return begin->run == 0 && team->places.run <= RUN_WATCHED && !team_posts(team) &&

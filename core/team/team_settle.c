@@ -72,8 +72,8 @@ static bool read_place(struct team *team, uint32_t i) {
   return true;
 }
 
-/* Which of the units are apart from the expected one: a rank that has not come to both yet cannot say
- * so, and another can that claims the same. */
+/* Which of the units are apart from the expected one: a rank that has not come to both yet cannot
+ * say so, and another can that claims the same. */
 static void add_apart(struct team *team) {
   struct settle *settle = team->settling.sum;
   team->apart = APART_NONE;
@@ -264,7 +264,8 @@ static uint32_t flags_counted(uint32_t levels) {
   return (levels > 0 ? ENTRY_COUNTED : 0) | (levels > 1 ? ENTRY_COUNTED_WITHIN : 0);
 }
 
-/* On how many levels two say which round they are in, of as many, each for itself; and their loops are around both. */
+/* On how many levels two say which round they are in, of as many, each for itself; and their loops
+ * are around both. */
 static uint32_t levels_in_common(const struct claimed *a, const struct claimed *b) {
   if (a->place == NULL || b->place == NULL)
     return 0;

@@ -129,7 +129,8 @@ struct team_behind {
   bool
       in_order; /* this rank's device does what was announced last and the loop one after the other */
   struct place place; /* where that stands */
-  /* Where the rest stands that was announced since then, the last first: once of each row of the same. */
+  /* Where the rest stands that was announced since then, the last first: once of each row of the
+   * same. */
   struct place before[TEAM_BEHIND_PLACES];
   uint32_t nbefore;
   struct team_way ways[64]; /* by the low bits of both ends */
@@ -186,7 +187,8 @@ struct team_places {
   uint32_t begins_end;         /* ... and the last one plus one that is looked at */
   uint64_t says[PLACE_LEVELS]; /* ... and what it says of it, by level: team_says; 0: nothing */
   uint64_t said[PLACE_LEVELS]; /* ... and had said before */
-  /* The index behind the last mark of this rank where a round begins; and behind what it had issued for real before. */
+  /* The index behind the last mark of this rank where a round begins; and behind what it had issued
+   * for real before. */
   uint64_t mark_end, mark_before;
   bool may_be_over; /* but for that loop, which may be over, the next unit would be expected */
   struct team_alias aliases[TEAM_ALIASES];

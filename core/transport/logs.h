@@ -118,7 +118,8 @@ static inline void log_begin(struct plane_log *own);
 /* The rank ends, having issued so many. Any thread. */
 static inline void log_end(struct plane_log *own, enum rank_state state, uint64_t issued);
 
-/* The rank fails, having issued so many, and another has failed before it. And whether it was so. */
+/* The rank fails, having issued so many, and another has failed before it. And whether it was so.
+ */
 static inline void log_fail_after(struct plane_log *own, uint64_t issued);
 static inline bool log_has_followed(const struct plane_log *log);
 
@@ -218,8 +219,9 @@ static inline void log_say_asks(struct plane_log *own, bool asks);
 static inline bool log_is_unsteady(const struct plane_log *log);
 static inline void log_say_unsteady(struct plane_log *own);
 
-/* What a rank says of the round of its outermost loop, and of the loop in that one (team_epochs.c); 0: nothing. Sequentially
- * consistent: of two ranks that say one, and then look at the other's, at least one sees it. */
+/* What a rank says of the round of its outermost loop, and of the loop in that one (team_epochs.c);
+ * 0: nothing. Sequentially consistent: of two ranks that say one, and then look at the other's, at
+ * least one sees it. */
 static inline uint64_t log_begun(const struct plane_log *log, bool within);
 static inline void log_say_begun(struct plane_log *own, bool within, uint64_t begun);
 
@@ -260,7 +262,8 @@ static inline uint32_t plane_bell(const struct plane *plane);
 
 /* Of all ranks that settle an index by guess one tells of it: whether this one is not to. */
 static inline bool plane_is_told(struct plane_team *shared, uint64_t index);
-/* Whether a rank of this machine has said that epochs mix; plane_say_mixed: says so, and returns whether one had. */
+/* Whether a rank of this machine has said that epochs mix; plane_say_mixed: says so, and returns
+ * whether one had. */
 static inline bool plane_is_mixed(const struct plane_team *shared);
 static inline bool plane_say_mixed(struct plane_team *shared);
 /* The last one that a rank has told of, plus one; 0: none. */

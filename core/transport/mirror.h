@@ -1,9 +1,9 @@
 /* Logs of other machines' ranks: mirrors. Whoever has a rank's log writes frames of what has
  * changed in it (mirror_write), and whoever has those, in this order, has the log (mirror_apply). A
  * reader of the mirror sees nothing that a reader of the log could not have seen: of what words.h
- * says is complete before something else, the mirror has it before. No system call but for the ring of mirror_tell, if somebody waits; now_ms is
- * the machine's own clock, CLOCK_MONOTONIC in milliseconds, and what a log says by it is sent as an
- * age.
+ * says is complete before something else, the mirror has it before. No system call but for the ring
+ * of mirror_tell, if somebody waits; now_ms is the machine's own clock, CLOCK_MONOTONIC in
+ * milliseconds, and what a log says by it is sent as an age.
  *
  * A frame is what a peer has sent: all of it is checked before it is used. What a log says was
  * never to be trusted, and still is not.

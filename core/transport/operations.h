@@ -30,8 +30,8 @@ enum operation_flag {
   /* Since the one before of its pair its rank has ... */
   OPERATION_LEFT = 1u << 1,  /* left a loop */
   OPERATION_ROUND = 1u << 2, /* gone round one that is around both */
-  /* The rank has left a loop of collectives (core/p2p/peers.h). Of an announcement, that it is about to
-   * post this one, the ordinal is 0, and which one of its pair it will be is its count. */
+  /* The rank has left a loop of collectives (core/p2p/peers.h). Of an announcement, that it is
+   * about to post this one, the ordinal is 0, and which one of its pair it will be is its count. */
   OPERATION_BEHIND = 1u << 3,
 };
 

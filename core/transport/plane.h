@@ -1,11 +1,12 @@
 /* The plane: what the ranks of a team know of each other, and how they wake each other. It is the
  * seam behind which every transport lies.
  *
- * Every rank of a team owns one log. It alone writes it, or for a rank of another machine the agent of
- * this one; but that it has failed, or has ended without a word, others may write. All read it. A log holds the units
- * that the rank has passed (each issued for real or as a shadow) and the claim on which it is
- * parked. Those who agree read and write logs by logs.h; whoever else wants to know something of a
- * rank asks plane_view.h. What a log is made of (words.h) nobody sees but the transports.
+ * Every rank of a team owns one log. It alone writes it, or for a rank of another machine the agent
+ * of this one; but that it has failed, or has ended without a word, others may write. All read it.
+ * A log holds the units that the rank has passed (each issued for real or as a shadow) and the
+ * claim on which it is parked. Those who agree read and write logs by logs.h; whoever else wants to
+ * know something of a rank asks plane_view.h. What a log is made of (words.h) nobody sees but the
+ * transports.
  *
  * A transport is what makes a struct plane: where the logs are, so that each rank can read all of
  * them, and the functions below. A commit calls none of these: it writes the rank's own log, and
@@ -21,10 +22,12 @@
 
 #include "core/unit/unit.h"
 
-/* Of all that ranks read of each other: words.h, and the numbers of kinds, marks and datatypes in it. */
+/* Of all that ranks read of each other: words.h, and the numbers of kinds, marks and datatypes in
+ * it. */
 #define PLANE_VERSION 41u
 #define PLANE_RANKS_MAX 16384u /* ranks of a team */
-/* Sizes of a log. tests/simulation/many.h has smaller ones: there each of many machines has all logs. */
+/* Sizes of a log. tests/simulation/many.h has smaller ones: there each of many machines has all
+ * logs. */
 #ifndef PLANE_RING
 #define PLANE_RING 4096u /* entries; a power of two */
 /* A stream's launch queue holds 1024: no rank runs that far ahead. */
@@ -47,14 +50,14 @@ enum entry_flag {
                                 that those wanted who had not left */
   ENTRY_ALL = 1u << 9,       /* all claimed it */
   ENTRY_COMMON = 1u << 10,   /* and from this very place: it is in the program of each */
-  /* Of a unit claimed here a rank had said that what was expected is another (CLAIM_APART): the entry
-   * says which unit. */
+  /* Of a unit claimed here a rank had said that what was expected is another (CLAIM_APART): the
+   * entry says which unit. */
   ENTRY_APART = 1u << 11,
   ENTRY_BEHIND = 1u << 12, /* ranks claim it in several epochs, and those of the earliest, which the
                               entry says, issue it */
   ENTRY_EVEN = 1u << 13,   /* claimed by all, and no rank had shadowed anything before */
-  /* All said the same round of the outermost loop, and of as many; or a rank began one where others were in
-   * an earlier one, and all said as many. */
+  /* All said the same round of the outermost loop, and of as many; or a rank began one where others
+   * were in an earlier one, and all said as many. */
   ENTRY_COUNTED = 1u << 14,
   ENTRY_COUNTED_WITHIN = 1u << 15, /* and so of the loop in that one */
 };

@@ -13,7 +13,8 @@ struct plane_memory;
 struct plane_memory *plane_memory_create(uint32_t nranks);
 void plane_memory_destroy(struct plane_memory *memory);
 
-/* One rank's side of the team of all, owned by the plane_memory. NULL if there is no memory, the first time. */
+/* One rank's side of the team of all, owned by the plane_memory. NULL if there is no memory, the
+ * first time. */
 struct plane *plane_memory_rank(struct plane_memory *memory, uint32_t rank);
 
 /* Makes the rank in a slot a rank of a team of some of them: slot_of[rank] is the slot, and so on;

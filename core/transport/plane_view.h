@@ -1,5 +1,6 @@
-/* What may be asked, and said, of the ranks of a team by those who have no part in the agreement: who
- * waits for what, who has left, who has failed. Any thread may ask. What is said was true a moment ago.
+/* What may be asked, and said, of the ranks of a team by those who have no part in the agreement:
+ * who waits for what, who has left, who has failed. Any thread may ask. What is said was true a
+ * moment ago.
  *
  * The words of logs and teams (words.h) are for core/transport alone.
  */
@@ -44,10 +45,10 @@ struct plane_joined {
 struct plane_joined plane_joined(const struct plane *plane, uint32_t rank, uint64_t now_ms);
 void plane_say_joined(struct plane *plane, struct plane_joined joined, uint64_t since_ms);
 
-/* Shadows of smaller teams, which a larger team reports: how many such teams had any, and how many they had.
- * The lowest rank of a smaller team calls plane_leave_parts with the plane of a larger one in which it is, too:
- * it adds to what this rank has left; false: the larger team has reported already. The lowest rank of the
- * larger team calls plane_take_parts: the sum over all ranks. */
+/* Shadows of smaller teams, which a larger team reports: how many such teams had any, and how many
+ * they had. The lowest rank of a smaller team calls plane_leave_parts with the plane of a larger
+ * one in which it is, too: it adds to what this rank has left; false: the larger team has reported
+ * already. The lowest rank of the larger team calls plane_take_parts: the sum over all ranks. */
 struct plane_parts {
   uint32_t teams, shadows;
 };

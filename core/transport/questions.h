@@ -1,7 +1,7 @@
-/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap, core/p2p). Each
- * is answered by a number, a rank or yes and no, so that whoever holds the logs of some of the
- * ranks can answer for them, and the answers of several are put together to one: the largest, the
- * lowest, any.
+/* Questions that concern all ranks of a team, for those who agree (core/team, core/overlap,
+ * core/p2p). Each is answered by a number, a rank or yes and no, so that whoever holds the logs of
+ * some of the ranks can answer for them, and the answers of several are put together to one: the
+ * largest, the lowest, any.
  *
  * Any thread of any rank may ask. Each log is read once, one after the other: what is asked about
  * only ever comes to be so, and stays, or who asks looks again (logs.h says in which order others

@@ -35,8 +35,8 @@
  * milliseconds at most, unless they are stopped, as in a debugger. */
 #define SEGMENT_ATTACH_SECONDS 30
 #define SEGMENT_UNLINK_SECONDS 1
-/* How long one that leaves waits for the gate, in ms: who leaves there sees that this one has not yet left,
- * and the name would stay. */
+/* How long one that leaves waits for the gate, in ms: who leaves there sees that this one has not
+ * yet left, and the name would stay. */
 #define SEGMENT_LEAVE_MS 200
 
 /* Written with the gate before the first slot is taken. Where these fields are is the same in every

@@ -1,7 +1,7 @@
 /* How the processes of a segment have ended (segment.h), or that one is stopped, or the agent is. A
  * process says how it ends itself where it sees that coming. Of one that is killed, or crashes, the
- * kernel tells in /proc/PID/stat, as long as its parent has not waited for it, and to those of the same user
- * (proc_pid_stat(5): state, exit_code). */
+ * kernel tells in /proc/PID/stat, as long as its parent has not waited for it, and to those of the
+ * same user (proc_pid_stat(5): state, exit_code). */
 #include "core/transport/segment.h"
 
 #include <fcntl.h>

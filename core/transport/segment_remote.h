@@ -17,9 +17,9 @@ struct plane_log;
 struct plane_team;
 struct segment_remote;
 
-/* Opens the segment of that name, with so many slots, in which ranks of this machine are, and takes the
- * memory for all: who says that its ranks are here has room for the others. NULL on failure: reason
- * (ATTACHMENT_REASON_SIZE bytes) says why. Owned by the caller. */
+/* Opens the segment of that name, with so many slots, in which ranks of this machine are, and takes
+ * the memory for all: who says that its ranks are here has room for the others. NULL on failure:
+ * reason (ATTACHMENT_REASON_SIZE bytes) says why. Owned by the caller. */
 struct segment_remote *segment_remote_open(const char *name, uint32_t slots, char *reason);
 
 /* Lets go of all slots, and frees it. NULL: nothing. */

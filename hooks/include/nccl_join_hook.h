@@ -25,8 +25,8 @@
 extern "C" {
 #endif
 
-/* Writes one line to nccl-join's log (NCCL_JOIN_DEBUG). level: one of these. The line has no newline
- * at its end. Any thread. */
+/* Writes one line to nccl-join's log (NCCL_JOIN_DEBUG). level: one of these. The line has no
+ * newline at its end. Any thread. */
 enum { NCCL_JOIN_LOG_ERROR = 0, NCCL_JOIN_LOG_WARN = 1, NCCL_JOIN_LOG_INFO = 2 };
 typedef void (*ncclJoinLog_t)(int level, const char *format, ...);
 

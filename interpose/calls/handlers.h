@@ -1,6 +1,7 @@
-/* What acts on the program's calls. Each is called by the wrapper of the same name (wrappers.c, by way
- * of actors.c), with the program's own arguments, on the program's thread, with the guard raised: inside, every
- * ncclX reaches the real one, and so does real.X. What it returns is what the program gets.
+/* What acts on the program's calls. Each is called by the wrapper of the same name (wrappers.c, by
+ * way of actors.c), with the program's own arguments, on the program's thread, with the guard
+ * raised: inside, every ncclX reaches the real one, and so does real.X. What it returns is what the
+ * program gets.
  *
  * No handler is entered in a forked child, with NCCL_JOIN=0, without an NCCL, or from inside NCCL
  * or another handler.

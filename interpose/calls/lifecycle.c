@@ -301,8 +301,8 @@ static void look_for_unheard(struct endpoint *end) {
   atomic_store(&end->unheard_ms, unheard ? now : 0);
 }
 
-/* A rank has failed before it came to what this one waits for: the program is to be told. Where NCCL
- * has noticed it the rank may have issued as much: its device has not done it. */
+/* A rank has failed before it came to what this one waits for: the program is to be told. Where
+ * NCCL has noticed it the rank may have issued as much: its device has not done it. */
 static void look_for_lost(struct endpoint *end, bool noticed) {
   uint32_t rank;
   uint64_t issued;

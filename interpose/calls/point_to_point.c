@@ -18,8 +18,8 @@
 #include "interpose/comm/report.h"
 #include "interpose/places/places.h"
 
-/* For the peer's side of a send or receive that leaves a loop: a host's way there from where its peers
- * are, after a loop in step, with room. A quarter of it after each time in vain. */
+/* For the peer's side of a send or receive that leaves a loop: a host's way there from where its
+ * peers are, after a loop in step, with room. A quarter of it after each time in vain. */
 #define OTHER_SIDE_MS UINT64_C(1000)
 
 /* The sends and receives of one endpoint in a group. */
@@ -169,10 +169,10 @@ static void learn_place(const struct posting *posting) {
   peers_learn_place(peers, &place);
 }
 
-/* A send or receive that leaves a loop, and meets one on another machine, waits until that is heard of:
- * it would be found too late otherwise that the peer goes round once more. Not for long, as the peer
- * may wait for this rank in another way; and for less where it has been in vain. An error: a rank has
- * failed, perhaps as it has found that they differ, and it is not to be issued. */
+/* A send or receive that leaves a loop, and meets one on another machine, waits until that is heard
+ * of: it would be found too late otherwise that the peer goes round once more. Not for long, as the
+ * peer may wait for this rank in another way; and for less where it has been in vain. An error: a
+ * rank has failed, perhaps as it has found that they differ, and it is not to be issued. */
 static ncclResult_t await_other_side(const struct posting *posting, const struct posts *posts) {
   struct endpoint *end = posting->end;
   uint32_t in_vain = atomic_load(&end->posts_in_vain);
@@ -196,7 +196,8 @@ static ncclResult_t await_other_side(const struct posting *posting, const struct
 }
 
 /* Behind a loop of collectives: waits until its peers have left that, too. Not where another thread
- * issues the endpoint's collectives: what this one posts says nothing of the loop that the other is in.
+ * issues the endpoint's collectives: what this one posts says nothing of the loop that the other is
+ * in.
  */
 static ncclResult_t hold_back(const struct posting *posting, cudaStream_t stream) {
   struct endpoint *end = posting->end;

@@ -14,7 +14,8 @@
 
 enum { CLAIMED_EACH = 8 }; /* of the first rounds of a loop */
 
-/* Which rounds it has come to, as a word: of which loop, the number of the last one, and how many. */
+/* Which rounds it has come to, as a word: of which loop, the number of the last one, and how many.
+ */
 enum { COUNT_BITS = 8, COUNT_MAX = (1 << COUNT_BITS) - 1 };
 _Static_assert(PLACE_NUMBERS_MAX <= 1u << (32 - COUNT_BITS), "all numbers of rounds");
 
@@ -23,8 +24,9 @@ static uint64_t word_of(const struct places_round *round, uint32_t level) {
          (level == 0 && round->each ? VISIT_EACH : 0);
 }
 
-/* Whether a rank comes to another round of a loop with `now`. UNSEEN: nobody needs to look where others are, as they have just been
- * together, at a point that each round comes to; or it is the first one, and nobody is in an earlier one. */
+/* Whether a rank comes to another round of a loop with `now`. UNSEEN: nobody needs to look where
+ * others are, as they have just been together, at a point that each round comes to; or it is the
+ * first one, and nobody is in an earlier one. */
 enum turn { TURNS_NOT, TURNS_UNSEEN, TURNS };
 
 /* Of the outermost loop. last: the word. */
@@ -51,7 +53,8 @@ static enum turn turn_within(uint64_t last, const struct places_round *now) {
   return before.number != is.number ? TURNS : TURNS_NOT;
 }
 
-/* How many rounds of the loop at a level the rank has come to, this one among them. Their numbers need not begin with 1. */
+/* How many rounds of the loop at a level the rank has come to, this one among them. Their numbers
+ * need not begin with 1. */
 static uint32_t rounds_come_to(const struct endpoint *end, const struct places_round *now,
                                uint32_t level) {
   uint64_t rounds = atomic_load(&end->rounds[level]);
@@ -72,12 +75,14 @@ static void note_round(struct endpoint *end, const struct places_round *now) {
   }
 }
 
-/* Ranks wait for each other on the host where a call is claimed: of a loop of short rounds not each begins so. */
+/* Ranks wait for each other on the host where a call is claimed: of a loop of short rounds not each
+ * begins so. */
 static bool is_claimed(const struct endpoint *end, const struct places_round *now, uint32_t level) {
   return join_settings()->epochs == EPOCHS_WAIT || rounds_come_to(end, now, level) <= CLAIMED_EACH;
 }
 
-/* Whether ranks of a team of this process send and receive: then to wait for each other costs more (core/team/team_runs.c). */
+/* Whether ranks of a team of this process send and receive: then to wait for each other costs more
+ * (core/team/team_runs.c). */
 static bool has_posted(void) {
   bool posted = false;
   for (struct endpoint *end = communicator_hold_endpoints(); end != NULL && !posted;
@@ -164,7 +169,8 @@ static bool is_in_loop(const struct endpoint *end, const struct places_round *no
   return now->of[level].loop != 0 && (uint32_t)(last >> 32) == now->of[level].loop;
 }
 
-/* A round begins in the team, unless that is among the requests already: adds it to them. Takes note of it. Returns how many there are. */
+/* A round begins in the team, unless that is among the requests already: adds it to them. Takes
+ * note of it. Returns how many there are. */
 static uint32_t begin_round(struct endpoint *end, const struct places_round *now,
                             struct request *requests, uint32_t nrequests) {
   for (uint32_t i = 0; i < nrequests; i++)
@@ -198,8 +204,9 @@ static uint32_t begin_for_calls(const struct call *calls, size_t ncalls,
   return nrequests;
 }
 
-/* Other teams of a rank that begins a round begin it with it, if it has been in the round before in them: what it waits for in one
- * team others may wait for in another. Makes room for them; without memory they are left out. */
+/* Other teams of a rank that begins a round begin it with it, if it has been in the round before in
+ * them: what it waits for in one team others may wait for in another. Makes room for them; without
+ * memory they are left out. */
 static uint32_t begin_for_others(const struct places_round *now, struct request **requests,
                                  uint32_t nrequests) {
   struct overlap *overlap = atomic_load(&(*requests)[0].end->overlap);
@@ -225,8 +232,9 @@ static bool has_several_teams(void) {
   return several;
 }
 
-/* Of the present call. Of several teams that of the outermost loop alone: a rank without anything to do in a round of the inner one may be
- * waited for in another team, and then nobody comes to the mark. False: it says none. */
+/* Of the present call. Of several teams that of the outermost loop alone: a rank without anything
+ * to do in a round of the inner one may be waited for in another team, and then nobody comes to the
+ * mark. False: it says none. */
 static bool marks_here(struct round_marks *marks) {
   struct place place;
   struct place_begin begin;

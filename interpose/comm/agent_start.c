@@ -1,8 +1,9 @@
 /* Starting the agent (agent_start.h).
  *
- * The new process shares this one's memory until it has become the agent, as with vfork(2), so nothing of a
- * large process is copied and no handler of pthread_atfork runs. It sends no signal when it ends (clone(2): no
- * number of a signal in the flags), and is waited for at once: the agent goes on as its child.
+ * The new process shares this one's memory until it has become the agent, as with vfork(2), so
+ * nothing of a large process is copied and no handler of pthread_atfork runs. It sends no signal
+ * when it ends (clone(2): no number of a signal in the flags), and is waited for at once: the agent
+ * goes on as its child.
  */
 #include "interpose/comm/agent_start.h"
 
@@ -24,7 +25,8 @@
 #define SYS_close_range 436 /* on every processor, since Linux 5.9 */
 #endif
 
-/* ThreadSanitizer takes any clone(2) for a fork: what it knows of this thread would be the new process's, too. */
+/* ThreadSanitizer takes any clone(2) for a fork: what it knows of this thread would be the new
+ * process's, too. */
 #ifdef __SANITIZE_THREAD__
 enum { SHARED = 0 };
 #else

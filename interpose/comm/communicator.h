@@ -4,8 +4,8 @@
  *   arriving        before its real ncclCommInit…: the rank has attached
  *   pending         the real one exists
  *   joined or off   from its first use on. Off means passed through untouched: some rank has no
- *                   nccl-join, or is on another machine and was not found, there is no shared memory, or it has one
- *                   rank only
+ *                   nccl-join, or is on another machine and was not found, there is no shared
+ *                   memory, or it has one rank only
  * All ranks decide alike, because they read the same introductions.
  *
  * Communicators with exactly the same ranks share one endpoint, this process's end of their team.
@@ -108,8 +108,8 @@ void communicator_arrive(struct arrival *arrival, const void *seed, size_t size,
 /* The creation failed. */
 void communicator_depart(struct arrival *arrival);
 
-/* The creation of a communicator has succeeded: its ranks on other machines are looked for (machines.h).
- * If they may have been found there, and not here, the arrival is refused. */
+/* The creation of a communicator has succeeded: its ranks on other machines are looked for
+ * (machines.h). If they may have been found there, and not here, the arrival is refused. */
 void communicator_meet(struct arrival *arrival, ncclComm_t handle);
 
 /* What the program's call is to return for a creation that has ended with `result`. If the ranks
@@ -164,8 +164,8 @@ void communicator_release_endpoints(void);
  * knows. */
 void communicator_hold(void);
 
-/* An endpoint without a communicator (gathering.h) begins and ends to be one of this process. False:
- * no memory. */
+/* An endpoint without a communicator (gathering.h) begins and ends to be one of this process.
+ * False: no memory. */
 bool communicator_list_endpoint(struct endpoint *end);
 void communicator_end_endpoint(struct endpoint *end, enum rank_state how);
 

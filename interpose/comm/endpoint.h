@@ -87,8 +87,8 @@ struct endpoint { /* NOLINT(clang-analyzer-optin.performance.Padding) */
   _Atomic uint64_t
       visits[PLACE_LEVELS]; /* in which round it was last, by level: interpose/calls/rounds.c */
   _Atomic uint64_t rounds[PLACE_LEVELS]; /* which ones it has come to: likewise */
-  /* The level, plus one, of the loop of which its next request begins a round; 0: none. With the bits: that it is not waited for, and not
-   * looked at; and that its rounds may be its own. */
+  /* The level, plus one, of the loop of which its next request begins a round; 0: none. With the
+   * bits: that it is not waited for, and not looked at; and that its rounds may be its own. */
   _Atomic uint32_t begins;
   _Atomic uint64_t says[PLACE_LEVELS]; /* what it says of that, by level: team_says */
 #define ENDPOINT_BEGINS_PERHAPS (UINT32_C(1) << 31)
@@ -193,9 +193,9 @@ void endpoint_retire(struct endpoint *end, enum rank_state state);
 
 /* A rank has given up, or NCCL has: because a rank of another machine has died, perhaps. NCCL, and
  * ranks that have heard it from NCCL, may be faster than this machine's agent. Waits for at most
- * ENDPOINT_DEATH_MS until it is known who has died, or the endpoint is broken; once. Where all ranks
- * are on this machine only if by_nccl, NCCL itself having said that something is wrong: it hears of
- * the end of a process while the kernel still ends it. */
+ * ENDPOINT_DEATH_MS until it is known who has died, or the endpoint is broken; once. Where all
+ * ranks are on this machine only if by_nccl, NCCL itself having said that something is wrong: it
+ * hears of the end of a process while the kernel still ends it. */
 #define ENDPOINT_DEATH_MS 1000u
 void endpoint_await_death(struct endpoint *end, bool by_nccl);
 

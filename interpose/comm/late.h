@@ -1,5 +1,5 @@
-/* What a rank that makes a communicator shares with the thread that looks for ranks that do not come
- * (interpose/calls/latecomers.h). Whoever is done with it last frees it.
+/* What a rank that makes a communicator shares with the thread that looks for ranks that do not
+ * come (interpose/calls/latecomers.h). Whoever is done with it last frees it.
  */
 #ifndef NCCL_JOIN_INTERPOSE_LATE_H
 #define NCCL_JOIN_INTERPOSE_LATE_H

@@ -22,8 +22,8 @@ void report_timeout(const struct endpoint *end, struct unit wanted);
 /* NCCL_JOIN_TIMEOUT has passed, but no rank has joined or left: this one waits on. Said once. */
 void report_slow(struct endpoint *end, struct unit wanted);
 
-/* Ranks of another communicator are behind, and have been waited for that long: this one goes on. Said
- * once. */
+/* Ranks of another communicator are behind, and have been waited for that long: this one goes on.
+ * Said once. */
 void report_goes_on(struct endpoint *end, const struct endpoint *behind, uint64_t waited_ms);
 
 /* No rank has moved for so many seconds (NCCL_JOIN_STALL_WARN), and this one waits: who is where.
@@ -51,7 +51,8 @@ struct late_report {
 };
 void report_late(const struct endpoint *end, const struct late_report *late);
 
-/* Operations that stand behind a loop have been held back for so long (park/hold.h), and are issued now.
+/* Operations that stand behind a loop have been held back for so long (park/hold.h), and are issued
+ * now.
  */
 void report_held_in_vain(const struct endpoint *end, const struct posts *posts, uint64_t waited_ms);
 
@@ -74,7 +75,8 @@ void report_refused(const struct endpoint *end, struct unit wanted);
 /* The rank is to answer others while an exception is under way: `wanted` is what it has come to. */
 void report_exception(const struct endpoint *end, struct unit wanted, const char *exception);
 
-/* NCCL_JOIN_EPOCHS=wait does not hold where the rank begins a round: not all ranks count them alike. Said once. */
+/* NCCL_JOIN_EPOCHS=wait does not hold where the rank begins a round: not all ranks count them
+ * alike. Said once. */
 void report_not_counted(const struct endpoint *end, const char *place);
 
 /* All ranks stop, because the first one has left: what this one wanted. */

@@ -18,8 +18,8 @@ int membership_of(struct endpoint *end, uint64_t index, uint32_t rank, uint64_t 
 int membership_of_all(struct endpoint *end, uint64_t index, bool *active, uint64_t *deadline_ms);
 
 /* Whether joined ranks have spoiled a collective of this one's, of which its program has not heard:
- * says so, and the program is to get ncclInvalidUsage. Asked where a rank is gone: that one may have
- * heard of it, and have ended of it, and then this is the reason. */
+ * says so, and the program is to get ncclInvalidUsage. Asked where a rank is gone: that one may
+ * have heard of it, and have ended of it, and then this is the reason. */
 bool membership_own_error(const struct endpoint *end);
 
 /* Whether there is such an error, and its program is to hear of it. Says nothing. Any thread. */

@@ -82,8 +82,8 @@ struct election roots_elect(struct communicator *comm, uint64_t index, int root)
   return election;
 }
 
-/* Nobody is known to be the root. Where this call tells the program of an error of its own already, a
- * rank that is gone has ended of that. */
+/* Nobody is known to be the root. Where this call tells the program of an error of its own already,
+ * a rank that is gone has ended of that. */
 static ncclResult_t say_rootless(const struct communicator *comm, uint64_t index) {
   const struct endpoint *end = comm->end;
   if (membership_own_error_at(end, index))

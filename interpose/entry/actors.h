@@ -1,12 +1,13 @@
-/* What is done with the program's calls of NCCL once it is known who has made them (callers.h), by the table in api.h:
+/* What is done with the program's calls of NCCL once it is known who has made them (callers.h), by
+ * the table in api.h:
  *
  *   act_on_X       hands a call to its handler; of a collective that may take the fast path, if it is one to act on
  *   found_X        of such a collective, at a place that has not been expected: looks for it, and whether a round begins there
  *   unexpected_X   of such a collective, which is not the expected one
  *   tell_of_X      of such a collective, for which others wait
  *
- * ACTORS_AT makes at_X: the fast path of such a collective; placed: where it stands has been found. `instead`: what is done if it is not to
- * be taken.
+ * ACTORS_AT makes at_X: the fast path of such a collective; placed: where it stands has been found.
+ * `instead`: what is done if it is not to be taken.
  */
 #ifndef NCCL_JOIN_INTERPOSE_ACTORS_H
 #define NCCL_JOIN_INTERPOSE_ACTORS_H
@@ -22,8 +23,8 @@
 
 /* Where a call goes that is not acted on. gcc reads an atomic that is called like any other
  * variable; where guard_acts may not have looked, that would be a race with the first call of
- * another thread. In a library that was entered by a function of its own, and may be one behind another,
- * that library. */
+ * another thread. In a library that was entered by a function of its own, and may be one behind
+ * another, that library. */
 #define PASS(name, arguments)                                                                      \
   atomic_load_explicit(library_of_thread != NULL ? &library_of_thread->functions.name              \
                                                  : &real.name,                                     \

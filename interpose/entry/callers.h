@@ -1,5 +1,6 @@
-/* Who has called a function of NCCL: asked on the way from its wrapper (wrappers.c) to what acts on the call, in functions that leave
- * the program's registers as they are (callers.c is compiled so). Each ends in a jump.
+/* Who has called a function of NCCL: asked on the way from its wrapper (wrappers.c) to what acts on
+ * the call, in functions that leave the program's registers as they are (callers.c is compiled so).
+ * Each ends in a jump.
  *
  *   called_X      notes who has called (places_called), and goes on to act_on_X (actors.h)
  *   elsewhere_X   of a collective that may take the fast path, not at a place that came after the last one before: likewise, to found_X

@@ -1,6 +1,6 @@
 /* The functions that the program reaches instead of NCCL's, made from the table in api.h. Each
- * decides only whether the call is one to act on (guard.h) and goes on to what does so (callers.h, actors.h), or to the
- * real function.
+ * decides only whether the call is one to act on (guard.h) and goes on to what does so (callers.h,
+ * actors.h), or to the real function.
  *
  * Acting is a function of its own so that the wrapper, entered by every call of NCCL to itself too,
  * needs no frame: it is two loads, two branches and a jump.

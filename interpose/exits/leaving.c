@@ -17,8 +17,8 @@
 #include "interpose/nccl/real.h"
 #include "interpose/park/transaction.h"
 
-/* Of ranks on other machines: for an answer of their agents, and in all. A watchdog that aborts waits for
- * no longer than that. */
+/* Of ranks on other machines: for an answer of their agents, and in all. A watchdog that aborts
+ * waits for no longer than that. */
 #define NEWS_MS 20
 #define NEWS_PATIENCE_MS 1000
 
@@ -224,8 +224,8 @@ static bool is_somebody_behind(uint64_t identity) {
   return behind;
 }
 
-/* How far ranks of other machines are is not known while nobody waits. Waits a moment for one that seems
- * to be behind; false if there is none. */
+/* How far ranks of other machines are is not known while nobody waits. Waits a moment for one that
+ * seems to be behind; false if there is none. */
 static bool hear_of_other_machines(uint64_t identity) {
   bool waited = false;
   for (struct endpoint *end = communicator_hold_endpoints(); end != NULL && !waited;

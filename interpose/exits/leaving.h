@@ -16,9 +16,9 @@
  * joined rank has spoiled this one's last collectives (logged). */
 ncclResult_t leave_communicator(struct communicator *comm, ncclResult_t *notice);
 
-/* Whether the rank of `comm` has failed as its program would have it: by an abort, or with an exception under way
- * while others go on. Then it is not told again: what is left of its communicators is to be aborted, with
- * success. */
+/* Whether the rank of `comm` has failed as its program would have it: by an abort, or with an
+ * exception under way while others go on. Then it is not told again: what is left of its
+ * communicators is to be aborted, with success. */
 bool leaving_has_given_up(const struct communicator *comm);
 
 /* Whether the thread that leaves `comm`, or makes an annotation on it, does so for `other` too: for

@@ -94,8 +94,8 @@ const char *real_describe(char *text, size_t size);
  * print the latter alone. Any thread. */
 void last_error_is_ours(ncclResult_t result);
 
-/* The same, and a communicator has failed with it: what NCCL tells later is of the ranks that end by
- * that. ncclGetErrorString goes on to return the line for this result. Any thread. */
+/* The same, and a communicator has failed with it: what NCCL tells later is of the ranks that end
+ * by that. ncclGetErrorString goes on to return the line for this result. Any thread. */
 void last_error_is_final(ncclResult_t result);
 
 /* ---- the program's events (records.c) ---- */

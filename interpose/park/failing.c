@@ -2,9 +2,9 @@
  *
  * An exception makes a program destroy its communicators (finally, with, a destructor, atexit), or
  * wait for the others first. That looks like a rank that is out of data, but peers must not go on
- * without it. What tells one from the other is the exception, if that came after the rank's last claim. As long as no peer wants
- * anything of the rank it makes no difference, and nothing is asked: a program whose ranks all
- * raise the same is left alone.
+ * without it. What tells one from the other is the exception, if that came after the rank's last
+ * claim. As long as no peer wants anything of the rank it makes no difference, and nothing is
+ * asked: a program whose ranks all raise the same is left alone.
  */
 #include "interpose/park/wait_private.h"
 
@@ -53,7 +53,8 @@ void failing_note(struct endpoint *end) {
     end->exception = exception;
 }
 
-/* The one that is under way was so when the rank last claimed a call: `except ImportError: main()`. */
+/* The one that is under way was so when the rank last claimed a call: `except ImportError: main()`.
+ */
 static bool lives_with_exception(const struct endpoint *end) {
   return end->exception != 0 && python_is_present() && python_exception_at() == end->exception;
 }

@@ -9,9 +9,9 @@
 #include "interpose/park/wait_private.h"
 #include "interpose/self/environment.h"
 
-/* For a peer that computes: longer than an iteration takes, but no longer than NCCL_JOIN_STALL_WARN. It
- * may also wait for this rank in a way that nobody sees (a barrier of MPI between a send and its
- * receive): a quarter of it after each time in vain. */
+/* For a peer that computes: longer than an iteration takes, but no longer than
+ * NCCL_JOIN_STALL_WARN. It may also wait for this rank in a way that nobody sees (a barrier of MPI
+ * between a send and its receive): a quarter of it after each time in vain. */
 #define HOLD_MS UINT64_C(20000)
 
 static uint64_t hold_patience(const struct endpoint *end) {

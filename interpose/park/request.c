@@ -88,8 +88,8 @@ static void request_committed(struct request *request) {
   wait_settle(request, ncclSuccess);
 }
 
-/* Where each rank may leave out rounds, as one of the endpoint's bits says, they are the same as those of others if they have been seen
- * to be. */
+/* Where each rank may leave out rounds, as one of the endpoint's bits says, they are the same as
+ * those of others if they have been seen to be. */
 static bool request_counts(const struct request *request, bool perhaps, uint32_t levels) {
   struct place place;
   return !perhaps ||
@@ -115,7 +115,8 @@ static void request_begin_round(const struct request *request) {
     team_say_round(end->team, says);
 }
 
-/* Whether ranks may wait where a round of that level begins. Before the first one of a loop there is none to wait for. */
+/* Whether ranks may wait where a round of that level begins. Before the first one of a loop there
+ * is none to wait for. */
 static bool request_may_begin(const struct request *request, uint32_t level) {
   const struct round_mark *mark = &request->marks->of[level];
   if (level > request->level && place_numbers_of((uint32_t)mark->mark.count).number == 1)

@@ -34,12 +34,12 @@ static struct request *first_open(const struct wait *wait) {
   return NULL;
 }
 
-/* Ranks that wait for each other through their devices go on after half of NCCL_JOIN_TIMEOUT only, if
- * nobody sees that (core/overlap/overlap_held.c): that is said sooner than other stalls. */
+/* Ranks that wait for each other through their devices go on after half of NCCL_JOIN_TIMEOUT only,
+ * if nobody sees that (core/overlap/overlap_held.c): that is said sooner than other stalls. */
 #define RING_MS 10000
 
-/* When that ends for a rank that waits, in milliseconds of the clock; 0: it is none. Who leaves does so
- * in the end, but does not answer before: it may come to what it is waited for (destroy one
+/* When that ends for a rank that waits, in milliseconds of the clock; 0: it is none. Who leaves
+ * does so in the end, but does not answer before: it may come to what it is waited for (destroy one
  * communicator, and go on with another). */
 static uint64_t end_of_ring(const struct wait *wait, const struct request *request, bool *leaves) {
   *leaves = false;

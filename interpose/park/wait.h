@@ -35,13 +35,14 @@ struct request {
   cudaStream_t stream;       /* of the call, or of the first one of a group; of a LEAVE 0 */
   const look_t *looks;       /* of the unit's members (core/unit/look.h); NULL: all 0 */
   const struct place *place; /* of a MARK_ROUND; otherwise NULL: that of the call */
-  /* Of a MARK_ROUND; otherwise NULL. Which one it is, is found inside: that of the innermost level whose rounds count. */
+  /* Of a MARK_ROUND; otherwise NULL. Which one it is, is found inside: that of the innermost level
+   * whose rounds count. */
   const struct round_marks *marks;
   uint32_t level;                /* likewise: the outermost level that another round begins of */
   bool goes_round[PLACE_LEVELS]; /* likewise, by level: the rank has been in another round of it */
   const struct posts *posts;     /* of an exchange, its sends and receives; otherwise NULL */
-  /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange, for
-   * messages. NULL: there are none. */
+  /* Operations that are held back (hold.h): then nothing is claimed, and the unit is an exchange,
+   * for messages. NULL: there are none. */
   const struct posts *behind;
   bool for_good;       /* a LEAVE that ends the process: all its teams are answered */
   ncclResult_t result; /* out: ncclSuccess: issue it (LEAVE: go on); an error: do not */

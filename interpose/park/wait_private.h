@@ -127,12 +127,13 @@ void stop_rank(struct wait *wait, struct endpoint *end, struct unit wanted);
 /* ---- failing.c: a rank that fails cleans up ---- */
 
 /* Something is to be issued in the place of the rank's program, in the team of `end`, and it is the
- * first time in this wait: asks whether that is out of data, or has failed (exceptions.h). For a rank that
- * waits for others it is a WARN. One that leaves has failed, in all its teams: returns true, and
- * all requests have settled. */
+ * first time in this wait: asks whether that is out of data, or has failed (exceptions.h). For a
+ * rank that waits for others it is a WARN. One that leaves has failed, in all its teams: returns
+ * true, and all requests have settled. */
 bool failing_look(struct wait *wait, const struct endpoint *end);
 
-/* A call of the program's is claimed: whatever exception is under way then, the rank lives with it. */
+/* A call of the program's is claimed: whatever exception is under way then, the rank lives with it.
+ */
 void failing_note(struct endpoint *end);
 
 /* ---- request.c: how a request begins; how it ends is in outcome.h ---- */
@@ -142,10 +143,11 @@ void failing_note(struct endpoint *end);
  * receives the program has been told by its own calls. */
 ncclResult_t request_hear(struct endpoint *end, bool leaving);
 
-/* Finds for each request the begin of which round the rank waits at. Settles a request for which there is none: not
- * all ranks of the team count these rounds alike, so nobody would come. (A rank that comes there for the first time
- * asks, if each round comes there: the claims tell.) If that is so in one team, and the rank begins another round of
- * the outermost loop, it settles all requests: it would wait in one team while its peers need it in another. */
+/* Finds for each request the begin of which round the rank waits at. Settles a request for which
+ * there is none: not all ranks of the team count these rounds alike, so nobody would come. (A rank
+ * that comes there for the first time asks, if each round comes there: the claims tell.) If that is
+ * so in one team, and the rank begins another round of the outermost loop, it settles all requests:
+ * it would wait in one team while its peers need it in another. */
 void request_find_marks(struct request *requests, uint32_t nrequests);
 
 /* Commits or claims what the rank wants. */

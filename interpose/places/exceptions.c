@@ -1,8 +1,9 @@
 /* Exceptions of C++, and with them those of Python (exceptions.h).
  *
  * C++: __cxa_current_exception_type of the Itanium C++ ABI says what is handled in the calling
- * thread, std::uncaught_exceptions whether a stack is unwound. They are looked up among what all can
- * see: of a Python's extension modules, which only these see, no exception passes through Python.
+ * thread, std::uncaught_exceptions whether a stack is unwound. They are looked up among what all
+ * can see: of a Python's extension modules, which only these see, no exception passes through
+ * Python.
  */
 #include "interpose/places/exceptions.h"
 

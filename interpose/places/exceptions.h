@@ -18,8 +18,8 @@
  *
  * at_end: the rank gives up its communicators. Then one counts, too, that has ended the program,
  * whose functions for the end run now (atexit); and for a thread without frames of Python those of
- * the main thread. It waits for the GIL, at most 0.2 s. Otherwise it does so only if the thread itself
- * deals with an exception: what is read for that costs some microseconds. */
+ * the main thread. It waits for the GIL, at most 0.2 s. Otherwise it does so only if the thread
+ * itself deals with an exception: what is read for that costs some microseconds. */
 bool exception_is_under_way(char *text, size_t size, bool at_end);
 
 #endif

@@ -48,8 +48,8 @@ PLACES_STATE _Thread_local struct places_kept {
   bool is_known;
 } places_kept;
 
-/* In a file that is compiled so that it leaves these registers alone (PLACES_KEEPS_REGISTERS), they are as the program's call
- * has had them. */
+/* In a file that is compiled so that it leaves these registers alone (PLACES_KEEPS_REGISTERS), they
+ * are as the program's call has had them. */
 static inline __attribute__((always_inline)) void places_keep(void) {
 #if defined(PLACES_KEEPS_REGISTERS) && defined(__x86_64__)
   __asm__ volatile(
@@ -83,7 +83,8 @@ static inline __attribute__((always_inline)) bool places_hit(uintptr_t return_ad
   return true;
 }
 
-/* The same for sites in a loop that says its rounds, if the thread has taken note of this one there. */
+/* The same for sites in a loop that says its rounds, if the thread has taken note of this one
+ * there. */
 static inline __attribute__((always_inline)) bool places_hit_watched(uintptr_t return_address,
                                                                      uintptr_t cfa) {
   struct native_site *last = guard_thread.site;
@@ -176,8 +177,8 @@ uint32_t places_here(void);
  * be another than before. Remembers what places_text is to say of it. */
 bool places_describe(struct place *out);
 
-/* In which rounds of loops around it a call is made: of the outermost one, and of the one in it, if that has another loop around the
- * call (place_round_begins). */
+/* In which rounds of loops around it a call is made: of the outermost one, and of the one in it, if
+ * that has another loop around the call (place_round_begins). */
 struct places_round {
   struct {
     uint32_t
@@ -189,10 +190,11 @@ struct places_round {
   bool each; /* place_is_of_each_epoch */
 };
 
-/* Finds the rounds of the call of places_called; places_here comes first. False: its place is not known, or says no
- * rounds, or `asker` has noted this round at this place (NULL: nobody has). It takes some 30 ns if the place has been
- * asked for lately, else as long as places_describe. Of an engine's thread, that has not looked again who waits for
- * it: nothing is looked at. In places_rounds.c. */
+/* Finds the rounds of the call of places_called; places_here comes first. False: its place is not
+ * known, or says no rounds, or `asker` has noted this round at this place (NULL: nobody has). It
+ * takes some 30 ns if the place has been asked for lately, else as long as places_describe. Of an
+ * engine's thread, that has not looked again who waits for it: nothing is looked at. In
+ * places_rounds.c. */
 bool places_round(struct places_round *round, const void *asker);
 /* False: not of this call. A few loads. */
 static inline bool places_may_say_rounds(void) {
@@ -202,8 +204,8 @@ static inline bool places_may_say_rounds(void) {
 }
 void places_round_noted(const void *asker);
 
-/* Of the place of places_describe, in native code: the outermost loops around it, so many of these as say their rounds. Walks the
- * stack. */
+/* Of the place of places_describe, in native code: the outermost loops around it, so many of these
+ * as say their rounds. Walks the stack. */
 uint32_t places_native_loops(struct native_loop loops[PLACE_LEVELS]);
 struct native_entry places_entry(void);
 
@@ -223,8 +225,8 @@ const char *places_text(uint32_t id, char *text, size_t size);
 bool places_are_described(uint32_t id);
 
 /* Makes the text of the calling thread's place for places_text, if there is none yet. stack: its
- * own; waited_for: another thread waits for it, and where that stands counts too. The texts of the first
- * few hundred places are kept, for good. */
+ * own; waited_for: another thread waits for it, and where that stands counts too. The texts of the
+ * first few hundred places are kept, for good. */
 void places_text_remember(const struct place *place, const struct native_stack *stack,
                           bool waited_for);
 

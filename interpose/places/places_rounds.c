@@ -1,5 +1,5 @@
-/* In which rounds of the outer loops around it a call is made (places.h). What a place says of it is
- * remembered by the place's id; the number is read again. */
+/* In which rounds of the outer loops around it a call is made (places.h). What a place says of it
+ * is remembered by the place's id; the number is read again. */
 #include "interpose/places/places.h"
 
 #include <stdlib.h>
@@ -111,8 +111,8 @@ static bool read_loop(struct kept *of, uint32_t level, const struct native_entry
   return false;
 }
 
-/* Reads the numbers again. False: it has to be looked at; so, too, in another round around a loop, which may have another limit
- * then. */
+/* Reads the numbers again. False: it has to be looked at; so, too, in another round around a loop,
+ * which may have another limit then. */
 static bool read_again(struct kept *of) {
   const struct native_entry entry = places_entry();
   uint32_t looks = of->of == LOOP_NATIVE ? 0 : python_waiting_looks(), around = 0;

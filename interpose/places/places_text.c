@@ -46,8 +46,8 @@ static const char *base_name(const char *path) {
 /* Frames that are named: as many as messages have room for. */
 enum { FRAMES_LEAST = 3, FRAMES_MOST = 6 };
 
-/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: the last byte of the call, for which
- * addr2line gives the call's line. What it returns to may be of another one.
+/* Appends "train_epoch+0x41", or "+0x1641" where there is no symbol: the last byte of the call, for
+ * which addr2line gives the call's line. What it returns to may be of another one.
  * With its object, if that is another one than the innermost frame's, which is named for all. */
 static int describe_frame(const struct native_frame *frame, const void *innermost, char *text,
                           size_t size) {
@@ -73,8 +73,9 @@ static bool frames_named(const struct native_stack *stack, size_t most,
   return cut;
 }
 
-/* "step+0x41 < visit+0x12 (plugin.so) < train_epoch+0x90 (train), in a loop": from the innermost frame outward;
- * "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". How long it is. */
+/* "step+0x41 < visit+0x12 (plugin.so) < train_epoch+0x90 (train), in a loop": from the innermost
+ * frame outward; "reduce+0x41 < ... < train_epoch+0x90 < main+0x31 (train), in a loop". How long it
+ * is. */
 static size_t describe_named(const struct native_stack *stack, size_t most, bool in_loop,
                              char *text, size_t size) {
   Dl_info at;

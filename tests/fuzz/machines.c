@@ -1,5 +1,5 @@
-/* What comes to an agent from elsewhere, as it comes: frames of other agents, ids, and the board's file, which
- * other processes of the user write.
+/* What comes to an agent from elsewhere, as it comes: frames of other agents, ids, and the board's
+ * file, which other processes of the user write.
  *
  * Input: a byte that says which, modulo 3:
  *   0  a frame: a number (a slot's), and the bytes

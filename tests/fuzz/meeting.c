@@ -1,9 +1,11 @@
-/* An agent as a whole but for its links (tools/agent/meeting.h): whatever the agents of other machines send it, and in
- * which order they come and go, it writes nothing but the logs of a segment that it was asked for, keeps no more than it
- * may, and a peer that says what is no message is dropped.
+/* An agent as a whole but for its links (tools/agent/meeting.h): whatever the agents of other
+ * machines send it, and in which order they come and go, it writes nothing but the logs of a
+ * segment that it was asked for, keeps no more than it may, and a peer that says what is no message
+ * is dropped.
  *
- * Input: a byte, of which bit 0 says that it is the root, bit 1 that it does not wait for others; then steps: a byte
- * that says which, modulo 8, and whose, and what it takes (see step). Who is not the root has a parent and children.
+ * Input: a byte, of which bit 0 says that it is the root, bit 1 that it does not wait for others;
+ * then steps: a byte that says which, modulo 8, and whose, and what it takes (see step). Who is not
+ * the root has a parent and children.
  */
 #include <fcntl.h>
 #include <stdio.h>

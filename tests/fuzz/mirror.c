@@ -1,6 +1,6 @@
-/* What an agent gets from the agents of other machines: frames of logs (core/transport/mirror.h), and
- * messages (core/agent/agent.h). Whatever it gets, nothing is written but the logs and teams that it has
- * been given, and who reads those afterwards comes to an end.
+/* What an agent gets from the agents of other machines: frames of logs (core/transport/mirror.h),
+ * and messages (core/agent/agent.h). Whatever it gets, nothing is written but the logs and teams
+ * that it has been given, and who reads those afterwards comes to an end.
  *
  * Input: a byte that says which, modulo 3:
  *   0  frames: each a word (its size), and the bytes; applied to one log
@@ -97,8 +97,8 @@ static void move_log(struct plane_log *log, struct input *input, uint64_t *text_
   }
 }
 
-/* Input, while there is any: a byte that says how many moves, the moves; a byte, of which one bit says
- * whether the frame is damaged, a byte where, and a byte with what. */
+/* Input, while there is any: a byte that says how many moves, the moves; a byte, of which one bit
+ * says whether the frame is damaged, a byte where, and a byte with what. */
 static void damage_frames(struct input *input) {
   struct plane_log *log = new_log(), *copy = new_log();
   struct mirror *mirror = mirror_create();

@@ -242,8 +242,9 @@ static void check_trace(const char *text, size_t size, char **units, int n, bool
   free(copy);
 }
 
-/* Bytes: rank, ranks, how many KiB the file may be larger than it is made (0: no limit), the number of records.
- * A record: event and whether it has a unit, index, peer, and the unit's text. Returns how many. */
+/* Bytes: rank, ranks, how many KiB the file may be larger than it is made (0: no limit), the number
+ * of records. A record: event and whether it has a unit, index, peer, and the unit's text. Returns
+ * how many. */
 static int write_trace(struct input *input, char **units, bool *limited) {
   struct rlimit before, limit;
   int rank = input_byte(input), ranks = input_byte(input);

@@ -57,8 +57,8 @@ static bool names_a_setting(const char *table, const char *entry) {
   return length < 32 && strstr(table, (snprintf(row, sizeof row, "\n%.*s ", length, entry), row));
 }
 
-/* Each setting has a line of its own, which says where its value is from, and indented ones that explain
- * it; the number of those that are wrong. */
+/* Each setting has a line of its own, which says where its value is from, and indented ones that
+ * explain it; the number of those that are wrong. */
 static size_t check_printed(const char *text, char **environment) {
   char name[32], from[32];
   size_t wrong = 0, column = (size_t)(strstr(text, "FROM") - text);

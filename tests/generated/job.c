@@ -83,8 +83,8 @@ static void sleep_us(long us) {
   nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
-/* GENERATED_MACHINES, if it is set, is how many; ranks of other machines have another folder in GENERATED_SHARED for
- * their /dev/shm. */
+/* GENERATED_MACHINES, if it is set, is how many; ranks of other machines have another folder in
+ * GENERATED_SHARED for their /dev/shm. */
 static void enter_machine(int number, int nranks) {
   const char *machines = getenv("GENERATED_MACHINES"), *shared = getenv("GENERATED_SHARED");
   char path[512];

@@ -109,7 +109,8 @@ struct rank {
   volatile int prepared;
 };
 
-/* Begins with a loop without calls: gcc may let control go into a loop that begins so at two places. */
+/* Begins with a loop without calls: gcc may let control go into a loop that begins so at two
+ * places. */
 static inline void rank_prepare(struct rank *rank) {
   double sum = 0;
   for (int part = 0; part < rank->nranks; part++)
@@ -139,7 +140,8 @@ void rank_load(struct rank *rank);
 /* The number, which no compiler knows. */
 int rank_known(int number);
 
-/* count batches, in order: as a list, or as their numbers with -1 behind them. count: at most BATCHES_MAX. */
+/* count batches, in order: as a list, or as their numbers with -1 behind them. count: at most
+ * BATCHES_MAX. */
 struct batch {
   const struct batch *next;
   int number;

@@ -88,8 +88,9 @@ static void check_seeds(const char *kind, const int *seeds, size_t count) {
   }
 }
 
-/* A call behind a loop counted as a copy of one in it, where an error's way out of the loop leads where it does; and of
- * two branches one as a copy of the other, where a number was a register's in one of them. */
+/* A call behind a loop counted as a copy of one in it, where an error's way out of the loop leads
+ * where it does; and of two branches one as a copy of the other, where a number was a register's in
+ * one of them. */
 Test(generated, c_programs_of_calls_that_are_no_copies) {
   check_seeds("c", (int[]){114546, 201426, 108514, 114850, 117202}, 5);
 }
@@ -109,7 +110,8 @@ Test(generated, even_c_programs_of_copies_of_calls_without_arguments) {
   check_seeds("no_arguments", (int[]){10312, 11110, 12657}, 3);
 }
 
-/* Even ones, in which gcc copies the begin of a loop, or the last round, to where it knows something of it. */
+/* Even ones, in which gcc copies the begin of a loop, or the last round, to where it knows
+ * something of it. */
 Test(generated, even_c_programs_of_rounds_that_begin_or_end_elsewhere) {
   check_seeds("no_arguments", (int[]){610828, 610555, 611317, 611471}, 4);
   check_seeds("optimised", (int[]){600037, 601306}, 2);
@@ -120,34 +122,36 @@ Test(generated, cpp_programs_of_a_first_round_in_front_of_its_loop) {
   check_seeds("cpp", (int[]){600991, 601231, 600534}, 3);
 }
 
-/* Of a loop of epochs whose first one is asked for in front; a frame that a tail call has left out; and conditions of
- * each rank's own steps. */
+/* Of a loop of epochs whose first one is asked for in front; a frame that a tail call has left out;
+ * and conditions of each rank's own steps. */
 Test(generated, programs_whose_points_have_an_order_or_are_told) {
   check_seeds("c", (int[]){401025, 406955}, 2);
   check_seeds("python", (int[]){404936}, 1);
   check_seeds("alike", (int[]){611290}, 1);
 }
 
-/* Without data a rank comes to another branch than the others: they are told, where the counter's remainder decides, and
- * where a compiler keeps it in a register that calls do not keep. */
+/* Without data a rank comes to another branch than the others: they are told, where the counter's
+ * remainder decides, and where a compiler keeps it in a register that calls do not keep. */
 Test(generated, c_programs_of_branches_that_a_counter_decides) {
   check_seeds("alike", (int[]){1408, 3751, 3832}, 3);
 }
 
-/* Ranks that have no batch of the validation set in some epoch, and others in another one: they meet, or are told. Once a rank
- * had had none, those that had went first, whatever others had before it. */
+/* Ranks that have no batch of the validation set in some epoch, and others in another one: they
+ * meet, or are told. Once a rank had had none, those that had went first, whatever others had
+ * before it. */
 Test(generated, programs_of_evaluations_without_batches) {
   check_seeds("c", (int[]){6000011, 6008267}, 2);
   check_seeds("python", (int[]){6001595, 6002027, 6001739, 6004187}, 4);
 }
 
-/* A rank knows two places apart that are one to the others: what it does not take for its own is told. */
+/* A rank knows two places apart that are one to the others: what it does not take for its own is
+ * told. */
 Test(generated, even_c_programs_of_two_loops_that_others_make_one_of) {
   check_seeds("ways", (int[]){516, 379, 1307}, 3);
 }
 
-/* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one in
- * 24 is one of them; none of these waits for ever, which would take its time. */
+/* Left into others that look like them: they may go wrong, but not without a word. Of the seeds one
+ * in 24 is one of them; none of these waits for ever, which would take its time. */
 Test(generated, rings_and_pipelines) {
   check_script("programs.py", "--class rings,pipelines --kind c --first 376 --programs 60 "
                               "--shrink 2 --jobs 2 --today");

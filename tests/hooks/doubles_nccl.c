@@ -48,8 +48,8 @@ static ncclResult_t collective(struct call call, size_t per_send, size_t per_rec
 #define RANK 1
 #define RANKS 4
 
-/* One for each form of collective. sends, receives: as per_send and per_recv above, said here and not taken from
- * the table that the product has them from. */
+/* One for each form of collective. sends, receives: as per_send and per_recv above, said here and
+ * not taken from the table that the product has them from. */
 #define COLLECTIVE_DOUBLE(function, text, ROOT, REDUCTION, sends, receives)                        \
   static ncclResult_t function COLLECTIVE_FORM(                                                    \
       ROOT, REDUCTION, const void *send, void *recv, size_t count, ncclDataType_t datatype,        \

@@ -1,6 +1,6 @@
-/* Plug-ins (hooks/plugins.h): which are loaded, in which order they are called, and what an error of
- * one of them does. dlopen and dlsym are wrapped: a path that begins with PATH is a plug-in of this
- * file. What they are called with by ranks is in tests/join/hooks.c.
+/* Plug-ins (hooks/plugins.h): which are loaded, in which order they are called, and what an error
+ * of one of them does. dlopen and dlsym are wrapped: a path that begins with PATH is a plug-in of
+ * this file. What they are called with by ranks is in tests/join/hooks.c.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -322,7 +322,8 @@ Test(plugins, none_is_called_once_they_have_ended) {
   assert_called("");
 }
 
-/* A call may be under way in another thread, and never come back. Here it is the one that ends them. */
+/* A call may be under way in another thread, and never come back. Here it is the one that ends
+ * them. */
 Test(plugins, none_is_ended_while_one_is_at_work) {
   cr_assert(plugins_load(PATH "ends"));
   cr_assert(plugins_main(&shadow));

@@ -168,8 +168,8 @@ static int expected_kind_aarch64(const char *name) {
   return strncmp(name, "b.", 2) == 0 || strncmp(name, "bc.", 3) == 0 ? NATIVE_BRANCH : NATIVE_PLAIN;
 }
 
-/* "  23f50:\tb4000300 \tcbz\tx0, 23fb0 <name>": kind, and where it goes to, which is the last number
- * before the name. */
+/* "  23f50:\tb4000300 \tcbz\tx0, 23fb0 <name>": kind, and where it goes to, which is the last
+ * number before the name. */
 static bool agrees_aarch64(const char *line, bool *is_branch) {
   unsigned long address, bits;
   char name[32], operands[256] = "";

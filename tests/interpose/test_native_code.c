@@ -151,9 +151,9 @@ static bool is_single(int number) {
   return seen[number].count == 1 && users == 1;
 }
 
-/* An optimiser may not have made several calls of this one that stand in different loops, but where it
- * knows which ways are rare, and where twins say that these may be one: what it has put aside then is not
- * compared. */
+/* An optimiser may not have made several calls of this one that stand in different loops, but where
+ * it knows which ways are rare, and where twins say that these may be one: what it has put aside
+ * then is not compared. */
 static void check_one(int number, uint32_t depth) {
   struct place_node first[PLACE_NODES_MAX], nodes[PLACE_NODES_MAX];
   bool found = false;

@@ -1,5 +1,5 @@
-/* What a loop's counter says of its round (native_counters.h). Which loops have one, and where it lies, the program tests show
- * (tests/join/rounds.c). */
+/* What a loop's counter says of its round (native_counters.h). Which loops have one, and where it
+ * lies, the program tests show (tests/join/rounds.c). */
 #include <criterion/criterion.h>
 
 #include <stdint.h>

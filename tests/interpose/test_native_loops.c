@@ -1,4 +1,5 @@
-/* Which loops count, and where that lies while a call is made in them (native_counters.h), in code as compilers write it. */
+/* Which loops count, and where that lies while a call is made in them (native_counters.h), in code
+ * as compilers write it. */
 #include <criterion/criterion.h>
 
 #include <stdint.h>
@@ -191,7 +192,8 @@ Test(native_loops, count_in_a_register_that_holds_more_than_the_counter) {
   check_register(&loops_copied_code, 0, 12, 1, 1);
 }
 
-/* gcc's of a loop whose rounds begin with a loop that may have none: control comes to 2 and to 3 from in front. */
+/* gcc's of a loop whose rounds begin with a loop that may have none: control comes to 2 and to 3
+ * from in front. */
 FUNCTION(loops_entered,
          "push %rbx; push %rbp; push %r12; xor %ebx, %ebx; mov %edi, %ebp\n"
          "mov (%rsi), %r12d; test %r12d, %r12d; jle 3f\n"
@@ -204,7 +206,8 @@ Test(native_loops, count_where_control_enters_them_at_two_places) {
   check_register(&loops_entered_code, 0, RBX, 0, 1);
 }
 
-/* gcc's of two loops whose numbers it counts as one: behind the inner one ebx is what the slot has. */
+/* gcc's of two loops whose numbers it counts as one: behind the inner one ebx is what the slot has.
+ */
 FUNCTION(loops_nested,
          "push %rbx; sub $16, %rsp; movl $4, 12(%rsp)\n"
          "1: mov 12(%rsp), %eax; lea -4(%rax), %ebx\n"
@@ -263,8 +266,8 @@ FUNCTION(loops_first,
          "1: cmp $1, %ebx; je 2f; mov $1, %ebx\n" CALL(loops_first) "jmp 1b\n"
                                                                     "2: pop %rbx; ret\n");
 
-/* clang's: the lowest bit of a byte, which the second one has as 0; in memory, and in a register. The other bits of the register may
- * be anything. */
+/* clang's: the lowest bit of a byte, which the second one has as 0; in memory, and in a register.
+ * The other bits of the register may be anything. */
 FUNCTION(loops_bit,
          "push %rbx; sub $16, %rsp; xor %eax, %eax; mov $1, %al\n"
          "1: mov %eax, 4(%rsp)\n" CALL(loops_bit) "testb $1, 4(%rsp); mov $0, %eax; jne 1b\n"
@@ -274,7 +277,8 @@ FUNCTION(loops_bit_loaded,
          "1: mov %eax, 4(%rsp)\n" CALL(loops_bit_loaded) "mov 4(%rsp), %eax; test $1, %al\n"
                                                          "mov $0, %eax; jne 1b\n"
                                                          "add $16, %rsp; pop %rbx; ret\n");
-/* Of a counter that bit is none: it may end the loop in any round; nor of a byte that is set to 2, or of one more than the byte. */
+/* Of a counter that bit is none: it may end the loop in any round; nor of a byte that is set to 2,
+ * or of one more than the byte. */
 FUNCTION(loops_odd, "push %rbx; xor %ebx, %ebx\n"
                     "1: " CALL(loops_odd) "add $2, %ebx; test $1, %bl; je 1b; pop %rbx; ret\n");
 FUNCTION(loops_even, "push %rbx; mov $1, %ebx\n"
@@ -314,7 +318,8 @@ Test(native_loops, of_two_rounds_say_which_it_is) {
 
 /* ---- guards ---- */
 
-/* `if (...) for (i = 0; i < 4; i++)`, and `for (i = 0; i < n; i++)`, in a loop: of both the test in front leads where the inner loop ends. */
+/* `if (...) for (i = 0; i < 4; i++)`, and `for (i = 0; i < n; i++)`, in a loop: of both the test in
+ * front leads where the inner loop ends. */
 FUNCTION(
     loops_asked,
     "push %rbx; push %rbp; xor %ebp, %ebp\n"

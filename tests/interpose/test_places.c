@@ -67,8 +67,8 @@ Test(places, in_a_library_that_is_closed_and_opened_again, .timeout = 300) {
                   0, "");
 }
 
-/* That of the thread that waits, if it is known. The same for threads of other libraries where there
- * is Python. The program's own thread has its own, but not where there is a
+/* That of the thread that waits, if it is known. The same for threads of other libraries where
+ * there is Python. The program's own thread has its own, but not where there is a
  * Python that cannot be read. */
 Test(places, in_threads_of_an_engine, .timeout = 300) {
   build();

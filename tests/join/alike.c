@@ -1,5 +1,5 @@
-/* Ranks whose settings, or whose nccl-join, are not the same: the first communicator says so on every
- * rank, and nothing is summed. */
+/* Ranks whose settings, or whose nccl-join, are not the same: the first communicator says so on
+ * every rank, and nothing is summed. */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 

@@ -1,5 +1,5 @@
-/* Sends and receives right behind a loop of collectives (programs/behind): a rank that has left the loop
- * issues them when its peers have left it, too, and answers those that go on in it. */
+/* Sends and receives right behind a loop of collectives (programs/behind): a rank that has left the
+ * loop issues them when its peers have left it, too, and answers those that go on in it. */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 
@@ -81,7 +81,8 @@ Test(behind, receives_in_turn) {
         "turns", "--sync-every 0");
 }
 
-/* A rank that has shadowed what its peers do has more to announce than they see where they stand. */
+/* A rank that has shadowed what its peers do has more to announce than they see where they stand.
+ */
 Test(behind, chain) {
   check(&(struct schedule){4, 3, {{4, 5, 5, 6}, {5, 3, 4, 3}, {4, 3, 2, 2}}}, "chain",
         "--sync-every 0");
@@ -107,7 +108,8 @@ Test(behind, chain_without_data) {
   check(&without_data, "chain", "");
 }
 
-/* All meet behind the gather: a rank without data comes to it behind a collective of another kind. */
+/* All meet behind the gather: a rank without data comes to it behind a collective of another kind.
+ */
 Test(behind, gather_without_data_before_a_collective_of_all) {
   struct run *result = run_behind(&without_data, "gather", "--meet 1", "");
   struct lines *lines = expected(&without_data, "gather");
@@ -168,7 +170,8 @@ static void check_with_ring(const char *mode, const char *more) {
   finish_run(result, lines);
 }
 
-/* A peer that goes on sends and receives in the loop, and waits for that before its next collective. */
+/* A peer that goes on sends and receives in the loop, and waits for that before its next
+ * collective. */
 Test(behind, ring_in_the_loop_before_its_collective) {
   check_with_ring("gather", "--inside 1");
 }

@@ -87,8 +87,8 @@ static void check_behind(const char *options, const char *result) {
   finish_run(run, lines);
 }
 
-/* A rank that has asked goes back to its program when all have come: it may wait for its device next,
- * and answers nobody then. */
+/* A rank that has asked goes back to its program when all have come: it may wait for its device
+ * next, and answers nobody then. */
 Test(crossed, who_has_asked_waits_for_those_behind) {
   check_behind("--what behind", "all have come: 1");
 }
@@ -98,8 +98,9 @@ Test(crossed, nobody_waits_for_ever_for_those_behind) {
   check_behind("--what handed", "all have come: 0");
 }
 
-/* Nor with the next collective of another communicator, in a program that ends without nccl-join: who is
- * behind may wait for what comes after that. Only the first rank of a row waits, and says nothing. */
+/* Nor with the next collective of another communicator, in a program that ends without nccl-join:
+ * who is behind may wait for what comes after that. Only the first rank of a row waits, and says
+ * nothing. */
 Test(crossed, nobody_waits_for_ever_before_the_next_collective) {
   struct run *result = run_crossed(4, "--what told");
   struct lines *lines = lines_create();
@@ -111,8 +112,8 @@ Test(crossed, nobody_waits_for_ever_before_the_next_collective) {
   finish_run(result, lines);
 }
 
-/* The last rank is parked, and the others wait for their devices, each for the next: that they do nobody
- * can see. It is said long before anybody goes on. */
+/* The last rank is parked, and the others wait for their devices, each for the next: that they do
+ * nobody can see. It is said long before anybody goes on. */
 Test(crossed, that_devices_may_wait_for_each_other_is_said) {
   struct run *result =
       run(&(struct launch){.nranks = 4,

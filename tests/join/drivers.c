@@ -147,7 +147,8 @@ Test(drivers, two_threads_of_which_one_is_slow) {
 Test(drivers, two_threads_of_which_one_comes_later_on_one_rank) {
   check_concurrent("--iterations 20 --others 3 --pause 0 --others-pause 1,300000,1");
 }
-/* No rank has both threads in a call at first: each waits for its own other one before it shadows. */
+/* No rank has both threads in a call at first: each waits for its own other one before it shadows.
+ */
 Test(drivers, two_threads_of_which_another_comes_first_on_each_rank) {
   check_concurrent("--late 0,100000,0 --others-late 100000,0,100000");
 }

@@ -210,7 +210,8 @@ Test(early, the_first_uneven_epoch_ends_it) {
              (struct early){.barrier = true, .then = 2});
 }
 
-/* What the learner takes for the body is a whole epoch then: its iterations begin in the middle of it. */
+/* What the learner takes for the body is a whole epoch then: its iterations begin in the middle of
+ * it. */
 Test(early, the_first_uneven_one_of_epochs_that_are_all_learnt) {
   check_stop(&(struct schedule){3, 5, {{5, 5, 5}, {5, 5, 5}, {5, 5, 5}, {5, 5, 5}, {5, 2, 5}}},
              (struct early){.buckets = 2, .barrier = true, .then = 2, .more = "--begin 6"});

@@ -71,8 +71,8 @@ Test(endings, underscore_exit_inside_an_iteration_is_named) {
   cr_assert_neq(result->status, 0);
   run_free(result);
 }
-/* ncclGetLastError, which the program prints, and PyTorch. An error of NCCL's own that comes later is
- * the last one: the stand-in has none of the death of a rank. */
+/* ncclGetLastError, which the program prints, and PyTorch. An error of NCCL's own that comes later
+ * is the last one: the stand-in has none of the death of a rank. */
 Test(endings, last_error_is_the_sentence_of_the_log) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
@@ -203,8 +203,8 @@ Test(failures, launcher_names_the_rank_that_failed_first) {
   run_free(result);
 }
 
-/* How it has ended, and what it had done, stands in the line of each other rank: killed in iteration
- * 8 of rank 1, behind the sums of that. */
+/* How it has ended, and what it had done, stands in the line of each other rank: killed in
+ * iteration 8 of rank 1, behind the sums of that. */
 static void check_how(const char *how, const char *says) {
   char text[128];
   snprintf(text, sizeof text, "--iterations 4,20,20 --barrier 1 --break 1:8:%s", how);

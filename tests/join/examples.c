@@ -1,5 +1,5 @@
-/* The programs of docs/examples that need no more than a compiler, a shell and Python. The others: tests/pytorch
- * and tests/clients. */
+/* The programs of docs/examples that need no more than a compiler, a shell and Python. The others:
+ * tests/pytorch and tests/clients. */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,8 +25,8 @@ static void end(void) {
 
 TestSuite(examples, .init = begin, .fini = end, .timeout = 300);
 
-/* Three ranks with 3, 5 and 7 iterations, then 5, 7 and 3, each of which adds up as many ranks as still
- * have data. */
+/* Three ranks with 3, 5 and 7 iterations, then 5, 7 and 3, each of which adds up as many ranks as
+ * still have data. */
 Test(examples, the_program_in_cpp_adds_up_the_ranks_with_data) {
   static const int totals[3][2] = {{9, 13}, {13, 15}, {15, 9}};
   struct run *result = run(&(struct launch){.nranks = 3, .program = "example_sum"});
@@ -48,8 +48,8 @@ static void write_program(const char *name, const char *text) {
   cr_assert_eq(chmod(path, 0755), 0);
 }
 
-/* With an srun that starts three tasks here, and the stand-ins for CUDA and NCCL where the dynamic linker
- * finds them. */
+/* With an srun that starts three tasks here, and the stand-ins for CUDA and NCCL where the dynamic
+ * linker finds them. */
 Test(examples, the_batch_file_of_slurm_runs_its_tasks_and_reports) {
   if (strcmp(run_build_folder(), "build") != 0)
     cr_skip("a sanitizer must be the first thing that a process loads, and Python has none");

@@ -186,8 +186,8 @@ Test(exchange, pipeline_is_refused) {
 }
 
 /* A rank without iterations, and one that is told of it by its first receive, or before: the second
- * one is not issued any more, or over machines not the last (docs/limits.md). Nothing comes after, so that no other call
- * tells of it. */
+ * one is not issued any more, or over machines not the last (docs/limits.md). Nothing comes after,
+ * so that no other call tells of it. */
 static struct run *run_refused_before(const char *mode, const char *call) {
   char text[128];
   snprintf(text, sizeof text, "--mode %s --iterations 0,9 --then 0", mode);
@@ -320,8 +320,8 @@ Test(exchange, loops_that_all_leave_are_not_doubted) {
   }
 }
 
-/* They differ in rounds of a loop by design, and do what ranks do that leave one: they get the WARN,
- * and go on as ever. */
+/* They differ in rounds of a loop by design, and do what ranks do that leave one: they get the
+ * WARN, and go on as ever. */
 Test(exchange, stages_that_warm_up_are_told_of_once_and_go_on) {
   enum { EPOCHS = 3, ITERATIONS = 6 };
   struct run *result = run_left("warm", "6,6,6/6,6,6/6,6,6", "", NULL);

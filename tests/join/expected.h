@@ -70,12 +70,12 @@ void assert_not_gone_on(const struct run *run, const struct schedule *schedule, 
                         int iterations);
 
 /* In how many iterations a rank hears that another has left, if it is so many on one machine: over
- * machines it hears by a message, which it does not wait for in a loop that is learnt or between two
- * ranks (docs/limits.md). */
+ * machines it hears by a message, which it does not wait for in a loop that is learnt or between
+ * two ranks (docs/limits.md). */
 int heard_within(int nranks, int iterations);
 
-/* Criterion assertions: the run printed these RESULT lines, each as often, and no others; finish_run
- * frees both then. Two runs printed the same. */
+/* Criterion assertions: the run printed these RESULT lines, each as often, and no others;
+ * finish_run frees both then. Two runs printed the same. */
 void assert_results(const struct run *run, struct lines *lines);
 void finish_run(struct run *run, struct lines *lines);
 void assert_same_results(const struct run *one, const struct run *other);

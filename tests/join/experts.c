@@ -1,5 +1,5 @@
-/* All-to-alls made of sends and receives: each is one unit, and ranks that have left their loop are told
- * from those that go on. */
+/* All-to-alls made of sends and receives: each is one unit, and ranks that have left their loop are
+ * told from those that go on. */
 #include "tests/join/expected.h"
 #include "tests/join/run.h"
 

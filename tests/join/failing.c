@@ -29,8 +29,8 @@ static bool has_result(const struct run *result, const char *line) {
   return strstr(result->output, text) != NULL;
 }
 
-/* Rank 0 fails after 2: nobody gets a sum without it (the stand-in may let a collective that is lost be,
- * and then its result is -1), and both end. */
+/* Rank 0 fails after 2: nobody gets a sum without it (the stand-in may let a collective that is
+ * lost be, and then its result is -1), and both end. */
 static void check_fails(bool python, const char *how, int status) {
   struct run *result = run_failing(python, how, "2,4");
   cr_assert(!result->timed_out, "%s: somebody stays for ever\n%s", how, result->errors);
@@ -46,7 +46,8 @@ static void check_fails(bool python, const char *how, int status) {
   run_free(result);
 }
 
-/* What is raised is no failure of the rank, or nobody wants anything more of it: it is as if it had raised nothing. */
+/* What is raised is no failure of the rank, or nobody wants anything more of it: it is as if it had
+ * raised nothing. */
 static void check_joins(bool python, const char *how, const char *lengths, int status) {
   struct run *result = run_failing(python, how, lengths);
   cr_expect(!result->timed_out && result->status == status, "%s %s: %d\n%s", how, lengths,

@@ -34,8 +34,8 @@ static struct run *check_refused_with(const char *environment, const struct sche
   return result;
 }
 
-/* While every unit is still asked for, all ranks are refused at the same one, over machines too, and
- * go on in step. */
+/* While every unit is still asked for, all ranks are refused at the same one, over machines too,
+ * and go on in step. */
 static void check_refused_at_once(const struct schedule *schedule, const char *collective,
                                   int joined, int root) {
   struct run *result = check_refused_with("", schedule, collective, joined, root, 1);
@@ -226,7 +226,8 @@ Test(lossy, all_hear_why_although_a_broadcast_has_lost_a_rank) {
 Test(lossy, all_hear_why_although_nccl_has_noticed_that_a_rank_is_gone) {
   check_that_all_hear_why(3, "12,20,20 --late 12", 1);
 }
-/* It may notice that before the program prints what the error is: NCCL has told of another since. */
+/* It may notice that before the program prints what the error is: NCCL has told of another since.
+ */
 Test(lossy, all_hear_why_although_nccl_has_told_of_another_error) {
   check_that_all_hear_why(3, "12,20,20 --late 12 --ask 1 --blunder 1", 1);
 }

@@ -148,8 +148,8 @@ Test(meetings, communicator_that_pytorch_makes_after_the_loop) {
   check(&uneven, "--group 2", "", 1);
 }
 
-/* The same of a communicator of some of them: who is there first answers its peers until the others of
- * its half are. */
+/* The same of a communicator of some of them: who is there first answers its peers until the others
+ * of its half are. */
 Test(meetings, communicators_that_pytorch_makes_of_halves_after_the_loop) {
   const struct schedule schedule = {4, 3, {{3, 8, 5, 0}, {2, 2, 7, 7}, {0, 0, 4, 1}}};
   check(&schedule, "--group 1 --halves 1", "", 3);

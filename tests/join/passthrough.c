@@ -36,8 +36,8 @@ static void check_even(int nranks, const char *program, const char *options) {
   run_free(off);
 }
 
-/* Of one rank of a machine, once, before anything could have gone wrong; and not if places are not asked
- * for. */
+/* Of one rank of a machine, once, before anything could have gone wrong; and not if places are not
+ * asked for. */
 Test(passthrough, that_no_place_can_be_seen_is_said_once) {
   static const char options[] = "--iterations 6 --collectives 2";
   static const char line[] = "cannot be seen";

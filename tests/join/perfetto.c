@@ -8,7 +8,8 @@
 
 TestSuite(perfetto, .init = written_begin, .fini = written_end, .timeout = 300);
 
-/* What the report writes, as text; of fields that the schema does not have, protoc writes the numbers. */
+/* What the report writes, as text; of fields that the schema does not have, protoc writes the
+ * numbers. */
 static const char *decoded(void) {
   static char text[1 << 22];
   char command[256];
@@ -123,8 +124,9 @@ static int count_of(const char *text, const char *part) {
   return count;
 }
 
-/* Three ranks with 3, 8 and 5 iterations: 5 + 3 shadows, each with an arrow to it. On one machine: on
- * several, processes may have the same number, which is none of theirs for other profiles then. */
+/* Three ranks with 3, 8 and 5 iterations: 5 + 3 shadows, each with an arrow to it. On one machine:
+ * on several, processes may have the same number, which is none of theirs for other profiles then.
+ */
 Test(perfetto, of_a_run) {
   char environment[160];
   snprintf(environment, sizeof environment, "NCCL_JOIN_TRACE=%s", traces_folder);

@@ -91,7 +91,8 @@ Test(report, fits_the_terminal) {
 #define MARK(ns, event, index, unit)                                                               \
   "{\"t_ns\":" #ns "000000,\"event\":\"" event "\",\"index\":" #index ",\"unit\":\"" unit "\"}\n"
 
-/* Rank 1 has two sums more; then both say that the loop ends, and rank 1's weights are all ranks'. */
+/* Rank 1 has two sums more; then both say that the loop ends, and rank 1's weights are all ranks'.
+ */
 Test(report, what_nccl_join_itself_passes_is_no_collective) {
   write_rank(0, "",
              AT(1000, "commit", 0) AT(1200, "shadow", 1) AT(1300, "shadow", 2)

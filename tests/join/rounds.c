@@ -1,5 +1,5 @@
-/* Epochs with nothing between them in C: what the loop around them counts is read from the machine code that each compiler makes of
- * it (tests/programs/epochs.c). */
+/* Epochs with nothing between them in C: what the loop around them counts is read from the machine
+ * code that each compiler makes of it (tests/programs/epochs.c). */
 #include <criterion/criterion.h>
 
 #include <stdio.h>
@@ -18,7 +18,8 @@ static const char *const hows[] = {"up",    "down",    "over",   "function", "se
                                    "while", "counted", "models", "phases",   "pairs"};
 #define COUNT(of) (sizeof(of) / sizeof *(of))
 
-/* False: it has not been built: there is no such compiler, or no such processor, or all is built with sanitizers. */
+/* False: it has not been built: there is no such compiler, or no such processor, or all is built
+ * with sanitizers. */
 static bool is_built(const char *build, char program[64]) {
   char path[256];
   snprintf(program, 64, "epochs-%s", build);
@@ -167,7 +168,8 @@ Test(rounds, of_batches_alone_are_none_of_epochs) {
     cr_skip("not built");
 }
 
-/* Of epochs all say the rounds, and of files within, of which each leaves out those of others, nobody is in another one. */
+/* Of epochs all say the rounds, and of files within, of which each leaves out those of others,
+ * nobody is in another one. */
 Test(rounds, that_ranks_leave_out_within_epochs_are_their_own) {
   run_needs_python();
   char program[] = "../../tests/join/python/epochs.py", options[] = "shards 2,2/2,2/2,2";

@@ -85,8 +85,8 @@ double run_slowness(void) {
   return text != NULL ? strtod(text, NULL) : 1;
 }
 
-/* JOIN_TEST_MACHINES: so many machines of namespaces (tests/machines/start.c) get the ranks of a job in
- * turn, as many as there are ranks at most. */
+/* JOIN_TEST_MACHINES: so many machines of namespaces (tests/machines/start.c) get the ranks of a
+ * job in turn, as many as there are ranks at most. */
 int run_machines(int nranks) {
   const char *text = getenv("JOIN_TEST_MACHINES");
   int machines = text != NULL && atoi(text) > 1 ? atoi(text) : 1;

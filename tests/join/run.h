@@ -2,10 +2,11 @@
  * without the preload.
  *
  * Every run has a deadline; whatever has not ended by then is killed with all its processes. The
- * build folder is JOIN_TEST_BUILD, or "build"; JOIN_TEST_LAUNCHER: the folder of the launcher, if it
- * is another. JOIN_TEST_UNDER: words that each rank's program runs
+ * build folder is JOIN_TEST_BUILD, or "build"; JOIN_TEST_LAUNCHER: the folder of the launcher, if
+ * it is another. JOIN_TEST_UNDER: words that each rank's program runs
  * under (valgrind and its options); JOIN_TEST_SLOWNESS: the deadlines are that many times as long;
- * JOIN_TEST_MACHINES: so many machines of namespaces have the ranks of a job, where a test says nothing else.
+ * JOIN_TEST_MACHINES: so many machines of namespaces have the ranks of a job, where a test says
+ * nothing else.
  */
 #ifndef TESTS_JOIN_RUN_H
 #define TESTS_JOIN_RUN_H
@@ -23,12 +24,12 @@ const char *run_build_folder(void);
 /* How many times as long as usual runs may take: JOIN_TEST_SLOWNESS. */
 double run_slowness(void);
 
-/* Whether the NCCL of these tests adds in an order of its own, so that sums may differ in their last
- * digits: JOIN_TEST_ANY_ORDER. */
+/* Whether the NCCL of these tests adds in an order of its own, so that sums may differ in their
+ * last digits: JOIN_TEST_ANY_ORDER. */
 bool run_adds_in_any_order(void);
 
-/* On how many machines so many ranks are (JOIN_TEST_MACHINES), and the number of one on its machine: its
- * device. */
+/* On how many machines so many ranks are (JOIN_TEST_MACHINES), and the number of one on its
+ * machine: its device. */
 int run_machines(int nranks);
 int run_local_rank(int nranks, int rank);
 

@@ -25,7 +25,8 @@ static void end(void) {
 
 TestSuite(status, .init = begin, .fini = end, .timeout = 300);
 
-/* Rank 0 leaves its loop and waits for rank 1, which is held; rank 2 waits for that on its device. */
+/* Rank 0 leaves its loop and waits for rank 1, which is held; rank 2 waits for that on its device.
+ */
 static struct running *start_held(const char *environment) {
   char options[160];
   snprintf(options, sizeof options, "--iterations 4,20,20 --hold 1:10:%s --barrier 1", let_go);

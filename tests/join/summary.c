@@ -1,5 +1,5 @@
-/* The line at the end of a run whose inputs were uneven (NCCL_JOIN_REPORT), which other tests switch
- * off. */
+/* The line at the end of a run whose inputs were uneven (NCCL_JOIN_REPORT), which other tests
+ * switch off. */
 #include "tests/join/run.h"
 
 #include <criterion/criterion.h>

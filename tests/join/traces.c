@@ -1,4 +1,5 @@
-/* What a run leaves in NCCL_JOIN_TRACE, however it ends, and what nccl-join-timeline makes of it. */
+/* What a run leaves in NCCL_JOIN_TRACE, however it ends, and what nccl-join-timeline makes of it.
+ */
 #include "tests/join/expected.h"
 #include "tests/join/folder.h"
 #include "tests/join/run.h"

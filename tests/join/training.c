@@ -154,7 +154,8 @@ Test(training, everything_at_once) {
             &(struct ddp){.buffers = true, .batches = 2, .barrier = true}, "");
 }
 
-/* As those of a model of 300 layers whose loop is unrolled: all are known as long as the loop goes on. */
+/* As those of a model of 300 layers whose loop is unrolled: all are known as long as the loop goes
+ * on. */
 Test(training, an_iteration_of_collectives_of_300_lines) {
   const int iterations[][2] = {{5, 6}, {4, 3}, {6, 6}};
   struct run *result = run(&(struct launch){.nranks = 2, .program = "places", .options = ""});
@@ -170,8 +171,8 @@ Test(training, an_iteration_of_collectives_of_300_lines) {
   finish_run(result, lines);
 }
 
-/* A warm-up and a loop that counts on from it; training and evaluation in two branches: each is a loop of its own, although a
- * compiler makes such loops of one, too. */
+/* A warm-up and a loop that counts on from it; training and evaluation in two branches: each is a
+ * loop of its own, although a compiler makes such loops of one, too. */
 Test(training, two_loops_whose_collectives_look_alike_are_two) {
   static const char *const modes[] = {"counting", "branches"};
   static const int iterations[][3] = {{6, 8, 7}, {5, 9, 6}, {7, 6, 8}};
@@ -205,7 +206,8 @@ Test(training, those_without_data_wait_in_a_branch_of_their_own) {
   finish_run(result, lines);
 }
 
-/* Who has no data is in the last loop of the epoch again, where that has just ended: as far as can be seen it may go on. */
+/* Who has no data is in the last loop of the epoch again, where that has just ended: as far as can
+ * be seen it may go on. */
 Test(training, a_loop_that_ends_as_it_did_before_is_not_gone_on_with_without_a_word) {
   static const int metrics[] = {3, 4, 700};
   for (int i = 0; i < 3; i++)
@@ -222,7 +224,8 @@ Test(training, a_loop_that_ends_as_it_did_before_is_not_gone_on_with_without_a_w
     }
 }
 
-/* Who has nothing left waits behind that for those who have, in the first epoch, too, which may be an even program's. */
+/* Who has nothing left waits behind that for those who have, in the first epoch, too, which may be
+ * an even program's. */
 Test(training, a_remainder_behind_a_loop_is_not_what_follows_it) {
   static const int iterations[][3] = {{5, 4, 4}, {4, 5, 5}, {3, 3, 2}, {1, 0, 2}};
   struct run *result =
@@ -240,7 +243,8 @@ Test(training, a_remainder_behind_a_loop_is_not_what_follows_it) {
   finish_run(result, lines);
 }
 
-/* Where a thread was started is not known: a loop of its own that looks like the training's may meet it. */
+/* Where a thread was started is not known: a loop of its own that looks like the training's may
+ * meet it. */
 Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
   struct run *result =
       run(&(struct launch){.nranks = 3, .program = "loops", .options = "--mode threads"});
@@ -256,7 +260,8 @@ Test(training, what_another_thread_does_behind_a_loop_is_told_of) {
   run_free(result);
 }
 
-/* Where the collective has been issued by the others before the rank comes to one that looks alike. */
+/* Where the collective has been issued by the others before the rank comes to one that looks alike.
+ */
 Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
   struct run *result =
       run(&(struct launch){.nranks = 3,
@@ -271,8 +276,8 @@ Test(training, what_is_found_late_stops_the_job_with_the_place_and_the_remedy) {
   run_free(result);
 }
 
-/* The others go on in the loop without being asked, past where rank 0 stands: that goes first when they have
- * left. */
+/* The others go on in the loop without being asked, past where rank 0 stands: that goes first when
+ * they have left. */
 Test(training, that_others_go_past_where_a_rank_stands_is_told_or_stops) {
   for (int stops = 0; stops <= 1; stops++) {
     struct run *result =

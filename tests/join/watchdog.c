@@ -221,8 +221,8 @@ static void wait_for_status(struct running *running, const char *this, const cha
   }
 }
 
-/* All are stopped together, as by Ctrl-Z, for longer than NCCL_JOIN_TIMEOUT: nobody has waited then.
- * Rank 0, which waits for the others, goes on first. */
+/* All are stopped together, as by Ctrl-Z, for longer than NCCL_JOIN_TIMEOUT: nobody has waited
+ * then. Rank 0, which waits for the others, goes on first. */
 Test(watchdog, time_in_which_a_job_was_stopped_does_not_count, .timeout = 300) {
   struct running *running =
       run_start(&(struct launch){.nranks = 3,

@@ -54,8 +54,8 @@ static void expect_line(const struct run *run, const char *line) {
             run->errors);
 }
 
-/* Rank r adds 2^r, and in odd elements the number of its iteration: with an epoch's ranks of the next
- * one, neither would be right. */
+/* Rank r adds 2^r, and in odd elements the number of its iteration: with an epoch's ranks of the
+ * next one, neither would be right. */
 Test(words, end_and_begin_loops_that_nothing_else_tells_apart) {
   struct run *run = run_script("", "3,5,2/4,1,6");
   assert_went_well(run);

@@ -15,7 +15,8 @@ void written_end(void);
 /* A file in the folder. */
 void write_text(const char *name, const char *text);
 
-/* The trace of a rank of a team of so many, in a process; header: more fields, each behind a comma. */
+/* The trace of a rank of a team of so many, in a process; header: more fields, each behind a comma.
+ */
 void write_member(const char *team, int ranks, int rank, int process, const char *header,
                   const char *records);
 

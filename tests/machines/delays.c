@@ -1,5 +1,5 @@
-/* Networks that are slow: a relay of the test's own in place of the switch (parts/relay.c), from the first packet on.
- * Every number is compared. */
+/* Networks that are slow: a relay of the test's own in place of the switch (parts/relay.c), from
+ * the first packet on. Every number is compared. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +7,8 @@
 
 static const struct schedule schedule = {.nranks = 4, .epochs = 1, .n = {{3, 12, 20, 9}}};
 
-/* prepare: what the machines do before. Their ranks begin when the relay has. least_s: what the handshakes alone take. */
+/* prepare: what the machines do before. Their ranks begin when the relay has. least_s: what the
+ * handshakes alone take. */
 static void check_over(const char *relay, const char *prepare, double least_s) {
   NEED_MACHINES();
   char options[256], command[512];

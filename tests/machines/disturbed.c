@@ -1,6 +1,6 @@
-/* Machines that are not as they should be: wires that are broken one way, routes that lead nowhere, memory that is full,
- * clocks that jump, agents of other versions, processes that are stopped. Either the numbers are right, or every rank ends
- * and says why. */
+/* Machines that are not as they should be: wires that are broken one way, routes that lead nowhere,
+ * memory that is full, clocks that jump, agents of other versions, processes that are stopped.
+ * Either the numbers are right, or every rank ends and says why. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +13,8 @@
 static const struct schedule uneven = {.nranks = 4, .epochs = 1, .n = {{3, 200, 300, 400}}},
                              even = {.nranks = 4, .epochs = 1, .n = {{30, 30, 30, 30}}};
 
-/* Every rank has ended with an error of its own, and somebody says which rank has failed, and where. */
+/* Every rank has ended with an error of its own, and somebody says which rank has failed, and
+ * where. */
 static void finish_told(struct run *result, const char *machine) {
   cr_assert(!result->timed_out, "after %.0f s\n%s", result->seconds, result->errors);
   cr_assert(result->status != 0 && !run_says(result, "machines: left"), "%s", result->errors);
@@ -37,7 +38,8 @@ static struct machines *begin_uneven(const char *environment) {
 
 /* ---- wires ---- */
 
-/* The relay takes the place of the switch in the middle of it, and passes on nothing that a machine says. */
+/* The relay takes the place of the switch in the middle of it, and passes on nothing that a machine
+ * says. */
 static void check_broken_wire(int deaf, const char *machine) {
   NEED_MACHINES();
   char order[512];
@@ -59,8 +61,8 @@ Test(machines_disturbed, so_does_the_root_s) {
 
 /* ---- firewalls ---- */
 
-/* What the root's machine answers from the agents' ports is dropped, as a firewall in front of it does. 65535 is none that
- * ip-rule(8) takes. */
+/* What the root's machine answers from the agents' ports is dropped, as a firewall in front of it
+ * does. 65535 is none that ip-rule(8) takes. */
 static const char firewall[] =
     "[ $MACHINE != 0 ] || ip rule add ipproto tcp sport 61000-65534 blackhole";
 
@@ -223,7 +225,8 @@ Test(machines_disturbed, an_abort_behind_the_loop_waits_to_hear_of_the_others) {
 
 /* ---- versions ---- */
 
-/* One machine has an agent that speaks version 999 of the frames (rules.mk). is, speaks, own: of whose WARN. */
+/* One machine has an agent that speaks version 999 of the frames (rules.mk). is, speaks, own: of
+ * whose WARN. */
 static void check_other_agent(int machine, const char *says, const char *is, uint32_t speaks,
                               uint32_t own) {
   NEED_MACHINES();

@@ -1,5 +1,5 @@
-/* Ranks, agents and machines that die while others wait for them: every rank ends, and says who is gone
- * and where, and nothing is left on any machine. */
+/* Ranks, agents and machines that die while others wait for them: every rank ends, and says who is
+ * gone and where, and nothing is left on any machine. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -78,8 +78,8 @@ Test(machines_faults, so_does_that_of_the_root) {
   check_killed_agent(0);
 }
 
-/* It is there still, and says nothing: to the other machines and to the ranks of its own. Once all have ended it may
- * go on, so that it ends, too. */
+/* It is there still, and says nothing: to the other machines and to the ranks of its own. Once all
+ * have ended it may go on, so that it ends, too. */
 static void check_stopped_agent(int machine, const char *says) {
   NEED_MACHINES();
   enum { SILENCE_S = 3, LOOKS_S = 2, LIMIT_S = 40 };

@@ -1,4 +1,5 @@
-/* How machines find each other: ids of several processes, ids that say nothing, and what a site says itself. */
+/* How machines find each other: ids of several processes, ids that say nothing, and what a site
+ * says itself. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +31,8 @@ static void check_sum(const char *environment) {
 
 /* ---- by a launcher of MPI ---- */
 
-/* On each machine one rank of start.c's, which is mpirun's or its ssh's: mpirun starts two ranks on each. */
+/* On each machine one rank of start.c's, which is mpirun's or its ssh's: mpirun starts two ranks on
+ * each. */
 Test(machines_found, mpirun_starts_the_ranks) {
   NEED_MACHINES();
   if (system("command -v mpirun >/dev/null") != 0) // NOLINT(cert-env33-c)

@@ -1,6 +1,7 @@
-/* Strangers on the network and on the machine, peers that have the secret and say what is no message, and a job that has
- * stolen another one's id (docs/security.md): the job inside comes to its end with the right numbers, and the
- * agent that is meant does not grow beyond what is said here. */
+/* Strangers on the network and on the machine, peers that have the secret and say what is no
+ * message, and a job that has stolen another one's id (docs/security.md): the job inside comes to
+ * its end with the right numbers, and the agent that is meant does not grow beyond what is said
+ * here. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -17,8 +18,8 @@ enum {
   FLOOD_KB = 131072, /* AGENT_SLOTS_MAX slots, and a queue of 1,024 messages (links.c) */
 };
 
-/* How much more memory the agent has had at most than at first. The kernel counts by thread, and is some hundred kB off
- * now and then. */
+/* How much more memory the agent has had at most than at first. The kernel counts by thread, and is
+ * some hundred kB off now and then. */
 static long growth_of(const struct run *result) {
   static const char line[] = "HOSTILE agent: ";
   long first = 0, now, most = 0;
@@ -39,11 +40,12 @@ static void act(struct machines *machines, int machine, const char *settings, co
   machines_await(machines, done);
 }
 
-/* HOSTILE_AT=address in front of what it does: the agent there is meant, which has a parent, and listens, too. */
+/* HOSTILE_AT=address in front of what it does: the agent there is meant, which has a parent, and
+ * listens, too. */
 #define AT_ANOTHER "HOSTILE_AT=10.77.0.2 "
 
-/* Rank 0 has left and stands in for the others; rank 3 is stopped meanwhile, so that the job does not come to its
- * end before. Then every number is compared. */
+/* Rank 0 has left and stands in for the others; rank 3 is stopped meanwhile, so that the job does
+ * not come to its end before. Then every number is compared. */
 static struct run *run_against(int machine, const char *settings, const char *what) {
   int meant = settings[0] != '\0';
   char options[256], done[256];

@@ -1,5 +1,5 @@
-/* Running a program of tests/programs on several machines of namespaces (start.c), each rank behind a
- * launcher of its own. */
+/* Running a program of tests/programs on several machines of namespaces (start.c), each rank behind
+ * a launcher of its own. */
 #ifndef TESTS_MACHINES_JOB_H
 #define TESTS_MACHINES_JOB_H
 
@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-/* Whether machines can be made here, and there is an agent: tests skip themselves if not, and start.c, or
- * this, says what is missing. */
+/* Whether machines can be made here, and there is an agent: tests skip themselves if not, and
+ * start.c, or this, says what is missing. */
 bool machines_can_be_made(void);
 #define NEED_MACHINES()                                                                            \
   if (!machines_can_be_made())                                                                     \
@@ -41,8 +41,8 @@ void machines_order(struct machines *machines, const char *order);
 double machines_now(void);
 struct run *machines_finish(struct machines *machines);
 
-/* The options of the program `sum` for a schedule (valid until the next call); and that it had the right
- * sums, and all ranks have left. Takes the result. */
+/* The options of the program `sum` for a schedule (valid until the next call); and that it had the
+ * right sums, and all ranks have left. Takes the result. */
 const char *job_options(const struct schedule *schedule);
 void job_finish_right(struct run *result, const struct schedule *schedule);
 

@@ -1,5 +1,6 @@
-/* Machines that lack something, where nobody has set anything: no agent, no libraries, no nccl-join. Join is off, each machine
- * says so once for each communicator, and even programs go on as without it. */
+/* Machines that lack something, where nobody has set anything: no agent, no libraries, no
+ * nccl-join. Join is off, each machine says so once for each communicator, and even programs go on
+ * as without it. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,8 @@
-/* Random faults of random machines: MACHINES_FAULTS jobs (6), of which number n is made of seed MACHINES_FAULTS_FIRST
- * (1) + n; `make machine-faults` runs 200. Each job has one fault, or two, at some moment. Either it ends with the
- * right numbers, or every rank that has not been killed ends with an error, and somebody says which rank has failed and
- * on which machine; every number that is printed is right, and nothing is left. */
+/* Random faults of random machines: MACHINES_FAULTS jobs (6), of which number n is made of seed
+ * MACHINES_FAULTS_FIRST (1) + n; `make machine-faults` runs 200. Each job has one fault, or two, at
+ * some moment. Either it ends with the right numbers, or every rank that has not been killed ends
+ * with an error, and somebody says which rank has failed and on which machine; every number that is
+ * printed is right, and nothing is left. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -253,7 +254,8 @@ static void check_end(const struct job *job, const struct run *result) {
     return;
   cr_assert(job->fatal || run_says(result, "failed"), "%s\n%s", job->story, result->errors);
   unsigned all = set_of_all(job->schedule.nranks);
-  /* Where a whole machine dies its processes do, and the loopback's NCCL, which sees them, may be the first to say so. */
+  /* Where a whole machine dies its processes do, and the loopback's NCCL, which sees them, may be
+   * the first to say so. */
   cr_assert(job->killed == all || any_is_dead(job) ||
                 run_says_in_a_line(result, "failed", "on machine", NULL) ||
                 run_says_in_a_line(result, "failed", "rank", NULL),

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Runs a command on the first machine while ranks go round, and waits for what it says. The ranks are ended
- * by the death of the last one. */
+/* Runs a command on the first machine while ranks go round, and waits for what it says. The ranks
+ * are ended by the death of the last one. */
 static struct run *look(const char *machines, const char *command, const char *says, int last) {
   char order[512];
   struct machines *running = machines_begin(

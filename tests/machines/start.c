@@ -1,22 +1,22 @@
-/* Runs the ranks of a job on several machines that are made for it, of namespaces: each has a network
- * address, a name, processes and a /dev/shm of its own, and a cable to a switch.
+/* Runs the ranks of a job on several machines that are made for it, of namespaces: each has a
+ * network address, a name, processes and a /dev/shm of its own, and a cable to a switch.
  *
  *   start [--orders FIFO] [--together] RANKS,RANKS[,...] COMMAND [ARG...]
  *
  * Every rank runs COMMAND with torchrun's variables; ranks are numbered machine by machine. Machine
  * 0 is 10.77.0.1, and so on. The loopback's NCCL meets in a folder that all see (LOOPBACK_FOLDER).
  * Each rank ends by itself; with --together the first that fails ends all, as launchers of jobs do.
- * The status is the largest of all ranks, or the first one then; LEFT, if it is less, where a machine is left with a
- * process, a listening port or a file of nccl-join's, which is said; NONE if no namespaces can be made here. All
- * that is left goes with the namespaces, however this ends.
+ * The status is the largest of all ranks, or the first one then; LEFT, if it is less, where a
+ * machine is left with a process, a listening port or a file of nccl-join's, which is said; NONE if
+ * no namespaces can be made here. All that is left goes with the namespaces, however this ends.
  *
  * Orders are lines in a FIFO:  cut M, mend M      the cable of machine M is out, and in again
  *                              kill SIGNAL NAME M the processes of that name on machine M
  *                              rank SIGNAL R      the program of rank R
  *                              run M COMMAND      a command of sh(1) on machine M, or at the switch: -1
  *
- * MACHINES_PREPARE is a command of sh(1) that every machine runs before its ranks, and the switch before it has
- * cables; MACHINE is the machine's number, or -1.
+ * MACHINES_PREPARE is a command of sh(1) that every machine runs before its ranks, and the switch
+ * before it has cables; MACHINE is the machine's number, or -1.
  */
 #include "tests/machines/parts/inside.h"
 #include "tests/machines/parts/rest.h"
@@ -126,8 +126,8 @@ static int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Goes on as process 1 of a new namespace of processes: when it ends, all of them do. What waits for it
- * outside ends as it does. */
+/* Goes on as process 1 of a new namespace of processes: when it ends, all of them do. What waits
+ * for it outside ends as it does. */
 static void become_first(int flags) {
   if (unshare(flags | CLONE_NEWPID) != 0)
     none("namespaces");

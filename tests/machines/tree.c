@@ -1,5 +1,6 @@
-/* Agents that stand in a tree: machines between two others that come to harm, and those that cannot reach who is to be
- * their parent. Where each agent has one child, the tree is a chain; who follows whom is left to who comes first. */
+/* Agents that stand in a tree: machines between two others that come to harm, and those that cannot
+ * reach who is to be their parent. Where each agent has one child, the tree is a chain; who follows
+ * whom is left to who comes first. */
 #include "tests/machines/job.h"
 
 #include <criterion/criterion.h>
@@ -164,8 +165,8 @@ Test(machines_tree, the_root_s_word_holds_for_all) {
 
 /* ---- machines in the middle that come to harm ---- */
 
-/* Every rank but one that has been killed has ended by itself, with an error of its own. Who is named is on the
- * machine or behind it: all of those are out of reach. */
+/* Every rank but one that has been killed has ended by itself, with an error of its own. Who is
+ * named is on the machine or behind it: all of those are out of reach. */
 static void finish_told(struct run *result, int killed) {
   cr_assert(!result->timed_out, "after %.0f s\n%s", result->seconds, result->errors);
   cr_assert(result->status != 0);

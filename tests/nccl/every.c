@@ -382,8 +382,8 @@ static void meet(void) {
 /* Rank 0 waits in a kernel for others that never come. */
 static void check_abort(void) {
   meet();
-  /* With a peer that is gone the proxies of 2.23.4 and 2.24.3 go on for ever, and ncclCommAbort waits for
-   * them (ncclProxyProgressDestroy). */
+  /* With a peer that is gone the proxies of 2.23.4 and 2.24.3 go on for ever, and ncclCommAbort
+   * waits for them (ncclProxyProgressDestroy). */
   bool waits = !(is_before(22600) && !is_before(22300) && is_over_sockets());
   if (rank == 0 && nranks > 1 && waits) {
     NCCL(ncclAllReduce(send, recv, 1000, ncclFloat32, ncclSum, comm, stream));

@@ -218,9 +218,9 @@ static struct lines lines_of(const struct mover *mover) {
   return (struct lines){wide, wide ? LINE128_DATA : LINE_DATA, wide ? LINE128 : LINE};
 }
 
-/* Where a proxy lets the kernel copy what has come over a socket, a processor may write a line's flag before
- * its data (Intel 64 manual, volume 3, "Fast-String Operation and Out-of-Order Stores"; AMD's do so, too): there the
- * proxy's count is waited for, as well. */
+/* Where a proxy lets the kernel copy what has come over a socket, a processor may write a line's
+ * flag before its data (Intel 64 manual, volume 3, "Fast-String Operation and Out-of-Order Stores";
+ * AMD's do so, too): there the proxy's count is waited for, as well. */
 static void read_lines(const struct mover_link *link, const struct lines *kind, size_t first,
                        size_t count, char *data) {
   if (link->is_copied)

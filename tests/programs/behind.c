@@ -1,5 +1,5 @@
-/* Sends and receives right behind a loop of collectives, in a loop of epochs: what training programs do
- * to bring logs together.
+/* Sends and receives right behind a loop of collectives, in a loop of epochs: what training
+ * programs do to bring logs together.
  *
  * Each batch of an epoch is an all-reduce. Behind the batches comes, by --mode:
  *   gather     one group: rank 0 receives from all others; the others send
@@ -12,16 +12,18 @@
  *   wait       as gather, but rank 0 waits first for a word of rank 1, on the same machine, that it has
  *              called ncclSend
  *
- * With --evaluations each epoch goes on so: a loop of batches of another kind, and the same behind that, at
- * a place of its own. In results it is epoch 100 + <epoch>.
+ * With --evaluations each epoch goes on so: a loop of batches of another kind, and the same behind
+ * that, at a place of its own. In results it is epoch 100 + <epoch>.
  *
  * With --meet 1 each epoch ends with an all-reduce of all ranks, epoch 200 + <epoch>.
  *
- * With --inside each batch of training also has a ring of sends and receives: 1 before the all-reduce, 2 behind
- * it. "in <epoch> <batch>" with 100 times the rank before + 1, or 0 if that had left, is what came.
+ * With --inside each batch of training also has a ring of sends and receives: 1 before the
+ * all-reduce, 2 behind it. "in <epoch> <batch>" with 100 times the rank before + 1, or 0 if that
+ * had left, is what came.
  *
- * Results: "sum <epoch> <batch>" with the mask of the ranks that took part and the sum of 1000 * epoch +
- * batch + 1 over them; "got <epoch> <from>" with 100 times the sender's rank + 1, and the epoch + 1.
+ * Results: "sum <epoch> <batch>" with the mask of the ranks that took part and the sum of 1000 *
+ * epoch + batch + 1 over them; "got <epoch> <from>" with 100 times the sender's rank + 1, and the
+ * epoch + 1.
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

@@ -1,6 +1,6 @@
-/* Two epochs of all-reduces, the first of them uneven; then one rank, in one iteration, comes to its
- * all-reduce by the other branch of a condition. The collectives look alike, and what nccl-join has
- * learnt says that they are one.
+/* Two epochs of all-reduces, the first of them uneven; then one rank, in one iteration, comes to
+ * its all-reduce by the other branch of a condition. The collectives look alike, and what nccl-join
+ * has learnt says that they are one.
  *
  * Results: "left".
  */

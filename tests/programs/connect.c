@@ -1,8 +1,9 @@
 /* The first use of a connection while a rank has joined.
  *
- * Of three ranks, 0 and 2 have a communicator of their own besides that of all. An iteration sums over the two, then over all. In
- * one iteration the sum over all is large, for which NCCL may take another algorithm, and connect the ranks for it on the host;
- * rank 2 comes late to that iteration. Ranks wait for their devices after each sum.
+ * Of three ranks, 0 and 2 have a communicator of their own besides that of all. An iteration sums
+ * over the two, then over all. In one iteration the sum over all is large, for which NCCL may take
+ * another algorithm, and connect the ranks for it on the host; rank 2 comes late to that iteration.
+ * Ranks wait for their devices after each sum.
  *
  * Results: "pair <iteration> <value>", "all <iteration> <value>".
  */

@@ -116,8 +116,8 @@ static void root(ncclComm_t all, ncclComm_t pair) {
 
 /* ---- elected ---- */
 
-/* In memory that the ranks share: how many of the first rank's calls have returned. On machines that are
- * namespaces it lies where the loopback's NCCL meets. */
+/* In memory that the ranks share: how many of the first rank's calls have returned. On machines
+ * that are namespaces it lies where the loopback's NCCL meets. */
 static _Atomic int *returned_calls(char name[NAME_BYTES]) {
   const char *folder = getenv("LOOPBACK_FOLDER");
   snprintf(name, NAME_BYTES, "%s/nccl-join-crossed-%ld", folder != NULL ? folder : "/dev/shm",
@@ -216,8 +216,8 @@ static int aborted(ncclComm_t all) {
 
 /* ---- behind ---- */
 
-/* The first three of four ranks: iterations that all of them expect after a while. The first comes to
- * one of them from elsewhere in its program, the third late, or only after the first. */
+/* The first three of four ranks: iterations that all of them expect after a while. The first comes
+ * to one of them from elsewhere in its program, the third late, or only after the first. */
 static void behind(ncclComm_t all, bool handed) {
   enum { HAS_COME = 1, IS_HANDED };
   volatile int late = 9; /* not known to the compiler, which makes no more calls of these two */

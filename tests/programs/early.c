@@ -1,6 +1,6 @@
 /* A program that stops with an error if NCCL says so, in order: no more iterations, the device done
- * with what it has, and then perhaps some all-reduces by which all ranks go on together. Or at once,
- * with status 1, as if nobody had caught the error.
+ * with what it has, and then perhaps some all-reduces by which all ranks go on together. Or at
+ * once, with status 1, as if nobody had caught the error.
  *
  * The body sums buckets, which all have sizes of their own. What NCCL refuses as invalid usage ends
  * the loop, wherever it is; every other failure ends the program.

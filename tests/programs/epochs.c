@@ -1,10 +1,12 @@
-/* Epochs with nothing between them, gone round in one of several ways: --how up, in order, with the number in a variable; down, from the last
- * one; over, over an array of what they are; function, in a function that is given how many there are; settings, as many as a
- * structure says that is passed on; global, as many as a variable of the program says; while, in a while; counted, in a variable of the program;
- * models, some in each round of a loop around; phases, the same in a function; pairs, two, as the compiler knows; batches, those of the first
- * epoch alone.
+/* Epochs with nothing between them, gone round in one of several ways: --how up, in order, with the
+ * number in a variable; down, from the last one; over, over an array of what they are; function, in
+ * a function that is given how many there are; settings, as many as a structure says that is passed
+ * on; global, as many as a variable of the program says; while, in a while; counted, in a variable
+ * of the program; models, some in each round of a loop around; phases, the same in a function;
+ * pairs, two, as the compiler knows; batches, those of the first epoch alone.
  *
- * Results: "sum <epoch> <i> <epoch of all> <n>" of each sum: the mean epoch of those that take part, and how many they are; "left".
+ * Results: "sum <epoch> <i> <epoch of all> <n>" of each sum: the mean epoch of those that take
+ * part, and how many they are; "left".
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

@@ -6,8 +6,8 @@
  * iterations some send nothing, and then there is no call. server: rank 0 has one group with all
  * others, and each of those one with rank 0; an all-reduce after each epoch.
  *
- * Results: "<name> <epoch>.<iteration> <peer>": 100 times the peer's rank + 1, and what it has called
- * since it began; "met" as in programs/exchange.
+ * Results: "<name> <epoch>.<iteration> <peer>": 100 times the peer's rank + 1, and what it has
+ * called since it began; "met" as in programs/exchange.
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

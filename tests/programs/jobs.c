@@ -1,9 +1,9 @@
-/* Pairs of ranks whose communicators are made before that of all, each with an id of its own first rank: two
- * that know nothing of each other when they make it.
+/* Pairs of ranks whose communicators are made before that of all, each with an id of its own first
+ * rank: two that know nothing of each other when they make it.
  *
- * The pairs are 0 and 2, and 1 and 3: neighbours on two machines of two ranks. Then an iteration sums in the
- * communicator of all, whose id is rank 0's, and in that of the pair. Results: "all <iteration> <mask>" and
- * "pair <iteration> <mask>".
+ * The pairs are 0 and 2, and 1 and 3: neighbours on two machines of two ranks. Then an iteration
+ * sums in the communicator of all, whose id is rank 0's, and in that of the pair. Results: "all
+ * <iteration> <mask>" and "pair <iteration> <mask>".
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

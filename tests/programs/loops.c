@@ -1,11 +1,14 @@
-/* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that counts on from it; --mode
- * branches, training and evaluation in two branches of one condition; --mode threads, training, and evaluation by a thread of
- * its own; --mode once, training, in which rank 0 alone comes to another collective once; --mode alone, training, and a sum of all ranks
- * that those without data come to by a branch of their own; --mode metrics, training, and --metrics sums of all ranks; --mode remainder, a sum
- * of two batches each, one of what is left, and one of all ranks. Compiled without optimisation by gcc: a compiler makes such loops of one,
- * too, and these are the program's own.
+/* Epochs of two loops whose collectives look alike: --mode counting, a warm-up and a loop that
+ * counts on from it; --mode branches, training and evaluation in two branches of one condition;
+ * --mode threads, training, and evaluation by a thread of its own; --mode once, training, in which
+ * rank 0 alone comes to another collective once; --mode alone, training, and a sum of all ranks
+ * that those without data come to by a branch of their own; --mode metrics, training, and --metrics
+ * sums of all ranks; --mode remainder, a sum of two batches each, one of what is left, and one of
+ * all ranks. Compiled without optimisation by gcc: a compiler makes such loops of one, too, and
+ * these are the program's own.
  *
- * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that loop; "left".
+ * Results: "epoch <epoch> <n>" with the number of sums that are those of the ranks still in that
+ * loop; "left".
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

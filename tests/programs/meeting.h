@@ -26,8 +26,8 @@ void meeting_of_group(const void *group, void *id, bool of_two, const struct mee
                                                "12ncclUniqueIdbRKNSt7__cxx1112basic_"
                                                "stringIcSt11char_traitsIcESaIcEEEi");
 
-/* As ProcessGroupNCCL::groupRanks: which of all ranks the group's are, a std::vector behind what such
- * a group begins with. */
+/* As ProcessGroupNCCL::groupRanks: which of all ranks the group's are, a std::vector behind what
+ * such a group begins with. */
 struct meeting_group {
   void *table;
   uint64_t references;

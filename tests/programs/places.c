@@ -1,8 +1,9 @@
 /* Epochs of iterations that come to 300 collectives which look alike, each of a line of its own,
  * and one more that looks like them after each epoch.
  *
- * Results: "epoch <epoch> <n>" with the number of sums of its iterations that are those of the ranks
- * that are still in it, "end <epoch> <sum>" with the mask of the ranks that took part; "left".
+ * Results: "epoch <epoch> <n>" with the number of sums of its iterations that are those of the
+ * ranks that are still in it, "end <epoch> <sum>" with the mask of the ranks that took part;
+ * "left".
  */
 #include "tests/programs/options.h"
 #include "tests/programs/ranks.h"

@@ -30,8 +30,8 @@ struct state {
   const char *name; /* of the operation */
 };
 
-/* Makes all of them, and the gradients, in memory of that kind (arena.h), or "plain". second: elements
- * of the second one's blocks. NULL: without an arena. */
+/* Makes all of them, and the gradients, in memory of that kind (arena.h), or "plain". second:
+ * elements of the second one's blocks. NULL: without an arena. */
 struct arena *tensors_make(struct state *state, const char *memory, size_t second);
 
 /* A block, or several from there on. */

@@ -1,6 +1,6 @@
 /* A program that calls Python: the libpython named first is opened as the second word says (local,
- * global). "readable" as the third: what runs in it can be seen. Ends with a signal, or says what is
- * not as it should be.
+ * global). "readable" as the third: what runs in it can be seen. Ends with a signal, or says what
+ * is not as it should be.
  *
  * Built without Python's headers, so that one program goes with all versions.
  */

@@ -59,8 +59,8 @@ EXPORT uint32_t probe_nodes(uint32_t *numbers, uint32_t room) {
   return write_nodes(nodes, python_nodes(nodes, PLACE_NODES_MAX, rounds), numbers, room);
 }
 
-/* Of each loop around the call the round, from 1 on, and how many there are; 0: not known. Returns how many
- * loops. */
+/* Of each loop around the call the round, from 1 on, and how many there are; 0: not known. Returns
+ * how many loops. */
 EXPORT uint32_t probe_rounds(uint32_t *numbers, uint32_t room) {
   struct place_node nodes[PLACE_NODES_MAX];
   struct place_round rounds[PLACE_NODES_MAX];
@@ -76,8 +76,8 @@ EXPORT uint32_t probe_rounds(uint32_t *numbers, uint32_t room) {
   return written;
 }
 
-/* The outermost loop alone: its round and how many there are, as they are read where the same call was made
- * before (again: as a call of the same id). False: it does not say them. */
+/* The outermost loop alone: its round and how many there are, as they are read where the same call
+ * was made before (again: as a call of the same id). False: it does not say them. */
 static struct python_loop loops_kept[PLACE_LEVELS];
 
 EXPORT bool probe_round(uint32_t *numbers, bool again) {

@@ -1,5 +1,6 @@
-/* With the objects of the loopback's NCCL it is the same once more, and has the functions of NCCL 2.29 and later that PyTorch's libraries
- * are linked to. What is called of them says its name and returns ncclInvalidUsage. None looks at its arguments. */
+/* With the objects of the loopback's NCCL it is the same once more, and has the functions of NCCL
+ * 2.29 and later that PyTorch's libraries are linked to. What is called of them says its name and
+ * returns ncclInvalidUsage. None looks at its arguments. */
 #include <stdio.h>
 
 #define REFUSED(name)                                                                              \

@@ -1,9 +1,9 @@
-/* Machines of a simulation: each has copies of the logs of the teams that its ranks are in, and an agent
- * (core/agent), which stands in a tree of them. What agents send takes a while on each link, a link's
- * messages come in order, and each may come in parts: ranks move between any two of them.
+/* Machines of a simulation: each has copies of the logs of the teams that its ranks are in, and an
+ * agent (core/agent), which stands in a tree of them. What agents send takes a while on each link,
+ * a link's messages come in order, and each may come in parts: ranks move between any two of them.
  *
- * An agent looks when it would be woken: a bell of its machine has rung, a message has come, a rank is
- * about to wait.
+ * An agent looks when it would be woken: a bell of its machine has rung, a message has come, a rank
+ * is about to wait.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_MACHINES_H
 #define NCCL_JOIN_TESTS_SIMULATION_MACHINES_H
@@ -22,7 +22,8 @@ struct layout {
   uint32_t steps_a_turn; /* chances for agents and links while each rank has one */
 };
 
-/* As many machines, or as few as there are ranks; how ranks are spread, and all else, by the seed. */
+/* As many machines, or as few as there are ranks; how ranks are spread, and all else, by the seed.
+ */
 struct layout layout_random(const struct program *program, uint32_t nmachines, uint64_t seed);
 
 /* What was sent, in all. */

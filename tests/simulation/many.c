@@ -1,13 +1,14 @@
-/* make sim-machines: the agreement over many machines, with the code of core/ as it is but for the sizes of
- * logs and tables (many.h): each machine has a copy of the log of each rank.
+/* make sim-machines: the agreement over many machines, with the code of core/ as it is but for the
+ * sizes of logs and tables (many.h): each machine has a copy of the log of each rank.
  *
  *   sim-machines [MACHINES [RANKS]]
- *       2 machines of so many ranks each, four times as many, and so on, up to MACHINES. Of each: what a unit
- *       that all claim costs on all links together; and a loop that the last rank leaves early
+ *       2 machines of so many ranks each, four times as many, and so on, up to MACHINES. Of each:
+ *       what a unit that all claim costs on all links together; and a loop that the last rank
+ *       leaves early
  *
- * A machine takes 1.4 kB of memory for each rank of all, and a rank 0.2 MB: 1,280 machines of 8 ranks took 20 GB, and
- * 17 minutes of a processor. Exit status 0 if everything was as it must be, 1 if not, 2 if it could
- * not be run.
+ * A machine takes 1.4 kB of memory for each rank of all, and a rank 0.2 MB: 1,280 machines of 8
+ * ranks took 20 GB, and 17 minutes of a processor. Exit status 0 if everything was as it must be, 1
+ * if not, 2 if it could not be run.
  */
 #include <stdio.h>
 #include <stdlib.h>

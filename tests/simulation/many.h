@@ -1,4 +1,5 @@
-/* Sizes for many.c, included before all else: each of a thousand machines has the logs of all ranks.
+/* Sizes for many.c, included before all else: each of a thousand machines has the logs of all
+ * ranks.
  */
 #ifndef NCCL_JOIN_TESTS_SIMULATION_MANY_H
 #define NCCL_JOIN_TESTS_SIMULATION_MANY_H

@@ -5,10 +5,10 @@
 
 #define FURTHER_MAX 4u /* units */
 
-/* Whether a rank on its way from one unit to another waits for its device, which waits for the rank at
- * the first: it synchronises, or a stream may be full. Nobody is waited for from one part of the program
- * to the next, whose units do not all go into a stream: or else somebody further on, for whom that rank
- * waits, may not come to them. */
+/* Whether a rank on its way from one unit to another waits for its device, which waits for the rank
+ * at the first: it synchronises, or a stream may be full. Nobody is waited for from one part of the
+ * program to the next, whose units do not all go into a stream: or else somebody further on, for
+ * whom that rank waits, may not come to them. */
 static bool may_wait(const struct sim *sim, const struct sim_rank *rank, uint64_t from,
                      uint64_t to) {
   if (to >= rank->nsteps || from / sim->program->run_ahead != to / sim->program->run_ahead)

@@ -16,8 +16,9 @@
  *   - that nothing is told of even programs in which ranks take different halves of a branch in a
  *     loop, and it is not seen that each stays in its half (tree_has_halves): that one of them does
  *     not end the loop is known afterwards;
- *   - that ranks meet where the end of a loop is a branch in it (TRAIT_STATES), and its place does not
- *     say so: which of two branches comes first no place tells. What meets must be told even so;
+ *   - that ranks meet where the end of a loop is a branch in it (TRAIT_STATES), and its place does
+ *     not say so: which of two branches comes first no place tells. What meets must be told even
+ *     so;
  *   - that it is told, where several points are one place (wrappers) or none (the threads of an
  *     engine): docs/limits.md has two programs that nobody can tell apart, one of them even;
  *   - epochs, where nothing stands between them: they count as one (meetings.h);
@@ -38,12 +39,12 @@ static const bool all_goals = false;
 #define HIDDEN (1u << SIGHT_HIDDEN)
 #define ALL UINT32_MAX
 
-/* The last two numbers of a line: the goal, and what is asserted until it is reached. A few programs
- * have most of what is not met, so that a hundred of other seeds have a multiple of it, or none: of
- * 28,366 from seed 7000000 on 1.4 % inside iterations, visible (goal 2), of the 30,000 from 5000000 on
- * 2.3 %, of those that are asserted 1.3 %, and of the 150,000 from 3000000 on 2.1 %, where 28 of 1,014
- * programs have all of it, and the standard error is 0.5; of several teams whose places are hidden, by rank, 5.7 to 10.1 % of three
- * samples. */
+/* The last two numbers of a line: the goal, and what is asserted until it is reached. A few
+ * programs have most of what is not met, so that a hundred of other seeds have a multiple of it, or
+ * none: of 28,366 from seed 7000000 on 1.4 % inside iterations, visible (goal 2), of the 30,000
+ * from 5000000 on 2.3 %, of those that are asserted 1.3 %, and of the 150,000 from 3000000 on 2.1
+ * %, where 28 of 1,014 programs have all of it, and the standard error is 0.5; of several teams
+ * whose places are hidden, by rank, 5.7 to 10.1 % of three samples. */
 const struct requirement requirements[REQUIREMENTS] = {
     {"hangs", ALL, ALL, 0, 0, MEASURE_HANGS, MEASURE_PROGRAMS, 0, 0},
     {"mismatches", ALL, ALL, 0, 0, MEASURE_MISMATCHES, MEASURE_PROGRAMS, 0, 0},

@@ -49,8 +49,8 @@ void tally_add(struct tally *tally, const struct tally *more) {
     add_row(&tally->rows[row], &more->rows[row]);
 }
 
-/* Whether every rank has at least one whole iteration in the first epoch: who leaves its only one in
- * the middle has not come to the rest of the loop. */
+/* Whether every rank has at least one whole iteration in the first epoch: who leaves its only one
+ * in the middle has not come to the rest of the loop. */
 static bool has_data_first(const struct program *program) {
   bool all = true;
   for (uint32_t rank = 0; rank < program->nranks; rank++)

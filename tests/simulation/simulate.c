@@ -8,8 +8,8 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/ranks.h"
 
-/* With many ranks one that is parked sleeps until its team's bell rings, as the product's ranks do. Whether
- * it sleeps on. */
+/* With many ranks one that is parked sleeps until its team's bell rings, as the product's ranks do.
+ * Whether it sleeps on. */
 static bool sleeps(const struct sim *sim, struct sim_rank *rank) {
   struct plane *plane = rank->ends[0].core->plane;
   if (!sim->by_bell)

@@ -1,5 +1,5 @@
-/* Conditions in programs as trees (tree.h): points that look alike behind two of them, or behind one,
- * and what places tell of them. */
+/* Conditions in programs as trees (tree.h): points that look alike behind two of them, or behind
+ * one, and what places tell of them. */
 #include <criterion/criterion.h>
 
 #include "tests/simulation/test_program.h"

@@ -1,5 +1,5 @@
-/* Random programs on several machines (machines.h): all that is asked of one machine holds, whatever the
- * links are like; and what agents send meanwhile.
+/* Random programs on several machines (machines.h): all that is asked of one machine holds,
+ * whatever the links are like; and what agents send meanwhile.
  *
  * build/check/sim --machines 4 runs as many as wanted, and one by its seed. */
 #include <criterion/criterion.h>
@@ -51,8 +51,8 @@ Test(machines, eight) {
   check(8, 2);
 }
 
-/* Programs whose ranks came to units of two teams in different orders: they followed peers that are in
- * one of them alone, before the unit of the other that all of that one had claimed. */
+/* Programs whose ranks came to units of two teams in different orders: they followed peers that are
+ * in one of them alone, before the unit of the other that all of that one had claimed. */
 Test(machines, ranks_of_two_teams_come_to_both_in_one_order) {
   static const uint64_t seeds[] = {28356, 85187, 767173, 1498883, 1503327, 3756186};
   run_on_machines(8);
@@ -143,8 +143,8 @@ Test(machines, what_a_unit_costs_while_a_whole_machine_has_joined) {
   }
 }
 
-/* A program without a loop: each of its units is claimed by all. What ranks say alike is told once, and of each
- * machine that it does. */
+/* A program without a loop: each of its units is claimed by all. What ranks say alike is told once,
+ * and of each machine that it does. */
 Test(machines, a_claim_costs_two_messages_a_machine) {
   for (uint32_t nmachines = 2; nmachines <= MACHINES_MOST; nmachines *= nmachines < 8 ? 2 : 4) {
     struct alike alike = {nmachines, RANKS_EACH};

@@ -1,5 +1,5 @@
-/* A program as a tree (tree.h) that tests of trees build by hand, with the places of its units. For one
- * test at a time: each file that includes this has its own.
+/* A program as a tree (tree.h) that tests of trees build by hand, with the places of its units. For
+ * one test at a time: each file that includes this has its own.
  */
 #ifndef TESTS_SIMULATION_TEST_PROGRAM_H
 #define TESTS_SIMULATION_TEST_PROGRAM_H

@@ -1,4 +1,5 @@
-/* Ranks of several teams that wait for their devices, and could each wait for another (overlap.h). */
+/* Ranks of several teams that wait for their devices, and could each wait for another (overlap.h).
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -40,8 +41,8 @@ static void make_tree(void) {
   tree_places(&program.tree, SIGHT_VISIBLE, program.places);
 }
 
-/* Two times three ranks. Some skip the data parallel part of an iteration: without a shadow, they are
- * from then on an iteration ahead of others there. At the end each waits for its device. */
+/* Two times three ranks. Some skip the data parallel part of an iteration: without a shadow, they
+ * are from then on an iteration ahead of others there. At the end each waits for its device. */
 Test(rings, ranks_out_of_step_without_knowing_it_do_not_wait_in_a_ring) {
   static const uint16_t grid[5][3] = {{0, 1, 2}, {3, 4, 5}, {0, 3}, {1, 4}, {2, 5}};
   static const uint16_t batches[2][6] = {{1, 5, 1, 1, 1, 1}, {5, 1, 4, 4, 4, 5}};

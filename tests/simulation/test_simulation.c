@@ -10,8 +10,8 @@
 #include "tests/simulation/device.h"
 #include "tests/simulation/run.h"
 
-/* So few that one program may have most of what is not met: of those that leave inside iterations, 4.6 % in
- * the first 32 of each row, and 1.1 % in 30,000 (make sim). */
+/* So few that one program may have most of what is not met: of those that leave inside iterations,
+ * 4.6 % in the first 32 of each row, and 1.1 % in 30,000 (make sim). */
 #define PROGRAMS_PER_ROW 10
 #define FIRST_OF_ROW UINT64_C(32)
 

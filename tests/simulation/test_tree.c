@@ -225,7 +225,8 @@ Test(tree, each_rank_goes_through_it_with_its_own_data) {
   free(steps);
 }
 
-/* until done { if (batch < batches) 1; else if (batches of the validation set are left) 2; else 3; } */
+/* until done { if (batch < batches) 1; else if (batches of the validation set are left) 2; else 3;
+ * } */
 Test(tree, states_of_a_loop_come_one_after_the_other_and_mean_what_loops_would) {
   static const struct instance expected[] = {{.point = 1, .iteration = 0},
                                              {.point = 1, .iteration = 1},

@@ -206,8 +206,8 @@ static bool is_by_rank(const struct node *branch) {
   return branch->what == WHEN_RANK || branch->what == WHEN_NOT_RANK;
 }
 
-/* Whether something in the block that begins with a node, but in no loop in it, is under a condition
- * that is not on the rank. */
+/* Whether something in the block that begins with a node, but in no loop in it, is under a
+ * condition that is not on the rank. */
 static bool varies_within(const struct tree *tree, uint16_t first, bool varies) {
   for (uint16_t at = first; at != 0; at = tree->nodes[at].next) {
     const struct node *node = &tree->nodes[at];
@@ -220,8 +220,8 @@ static bool varies_within(const struct tree *tree, uint16_t first, bool varies) 
   return false;
 }
 
-/* Of what stands in two halves by rank it is seen that a rank stays in one, if all loops are of this
- * function, and all conditions are on the rank. */
+/* Of what stands in two halves by rank it is seen that a rank stays in one, if all loops are of
+ * this function, and all conditions are on the rank. */
 static bool stays_apart(const struct tree *tree, const struct node *branch, struct around around) {
   return is_by_rank(branch) && !around.above && !around.by_other &&
          !varies_within(tree, branch->first, false) &&

@@ -137,8 +137,8 @@ struct walk {
   struct place *places;
 };
 
-/* What is known of the conditions around a statement in the innermost loop around it, as far as that
- * is one of the same function. */
+/* What is known of the conditions around a statement in the innermost loop around it, as far as
+ * that is one of the same function. */
 struct conditions {
   bool in_loop, depends, varies;
   uint32_t turn; /* core/place/place.h */
@@ -149,8 +149,8 @@ static uint16_t flags_of(struct conditions conditions) {
   return (uint16_t)(conditions.turn << PLACE_TURN_SHIFT | (fixed ? PLACE_FIXED : 0));
 }
 
-/* A program tells its ranks apart by a variable of its own, and counts its batches and epochs; where
- * data come from cannot be seen. */
+/* A program tells its ranks apart by a variable of its own, and counts its batches and epochs;
+ * where data come from cannot be seen. */
 static struct conditions under(struct conditions around, const struct tree *tree, uint16_t at,
                                bool otherwise) {
   const struct node *branch = &tree->nodes[at];

@@ -158,8 +158,8 @@ static bool is_shared(const struct run *run, const struct node *loop) {
 
 enum { SHARES_IN_TURN, SHARES_AS_IT_COMES, SHARES_SOME_LEFT_OUT, SHARES };
 
-/* Which of the rounds that all ranks share the rank's are: one of each stretch of as many as there are
- * ranks, in turn or as it comes; or all but a few, which it leaves out. */
+/* Which of the rounds that all ranks share the rank's are: one of each stretch of as many as there
+ * are ranks, in turn or as it comes; or all but a few, which it leaves out. */
 static uint32_t shared_round(const struct run *run, uint32_t round) {
   const struct program *program = run->program;
   uint64_t random = random_seeded(program->data.draws + run->rank);

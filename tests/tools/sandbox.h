@@ -29,8 +29,8 @@ const char *sandbox(void); /* its path */
  * stdin is empty. */
 struct result run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same until it says something to stderr, or a hundred times: `nccl-join run` gives the check that it does first 150 ms, which
- * on a busy machine may be too little. */
+/* The same until it says something to stderr, or a hundred times: `nccl-join run` gives the check
+ * that it does first 150 ms, which on a busy machine may be too little. */
 struct result run_until_warned(const char *command);
 
 /* The same without waiting; then waiting for it. */

@@ -1,6 +1,6 @@
 /* A collective more in core/unit/collectives.h is all that nccl-join needs to know of it: a build
- * with such a row (tests/added) wraps the function, writes it in texts, shadows it. Run from the top
- * of the repository, as `make check` does. */
+ * with such a row (tests/added) wraps the function, writes it in texts, shadows it. Run from the
+ * top of the repository, as `make check` does. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

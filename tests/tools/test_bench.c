@@ -124,8 +124,8 @@ Test(bench, a_benchmark_that_cannot_measure_fails_the_run_and_is_named_behind_th
   expect_in(missing, " ./endless (not done within 1 s) ./broken (status 3)\n");
 }
 
-/* Those that take long: each of these parts, and all others, is a test of its own, as one runs beside
- * the other. */
+/* Those that take long: each of these parts, and all others, is a test of its own, as one runs
+ * beside the other. */
 static const char of_calls[] = " host_cost python following ", of_ddp[] = " ddp ";
 
 static bool is_of(const char *part, const char *program, size_t length) {
@@ -136,7 +136,8 @@ static bool is_of(const char *part, const char *program, size_t length) {
   return strstr(part, name) != NULL;
 }
 
-/* Those of JOIN_TEST_BENCHMARKS that are of a part; NULL: of none. Skips the test if there are none. */
+/* Those of JOIN_TEST_BENCHMARKS that are of a part; NULL: of none. Skips the test if there are
+ * none. */
 static const char *benchmarks_of(const char *part) {
   static char chosen[2048];
   const char *at = getenv("JOIN_TEST_BENCHMARKS");

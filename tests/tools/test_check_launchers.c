@@ -17,8 +17,8 @@ static void make_console_script(const char *name) {
   run("chmod +x %s", path);
 }
 
-/* linked calls NCCL, plain does not; frame is a package that does. The launchers of other packages do
- * nothing here, since they are not run. */
+/* linked calls NCCL, plain does not; frame is a package that does. The launchers of other packages
+ * do nothing here, since they are not run. */
 static void set_up(void) {
   sandbox_make();
   make_environment();

@@ -1,4 +1,5 @@
-/* What is installed: help, manual pages, completion, where things are; and that it goes away again. */
+/* What is installed: help, manual pages, completion, where things are; and that it goes away again.
+ */
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <stdio.h>

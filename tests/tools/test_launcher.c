@@ -201,7 +201,8 @@ Test(launcher, every_command_has_help) {
   }
 }
 
-/* Nothing that the launcher opens gets the number of a closed stream: what ranks write would go there. */
+/* Nothing that the launcher opens gets the number of a closed stream: what ranks write would go
+ * there. */
 Test(launcher, closed_streams_stay_closed) {
   struct result result = run("nccl-join run -n 2 echo lost >&-");
   cr_expect_eq(result.status, 1);

@@ -43,7 +43,8 @@ Test(layout, a_static_function_with_a_name_of_one_word_is_found) {
       "unit_find");
 }
 
-/* Lines that are added to files of rooms that may call core/transport, all in one copy, and what is found of each. */
+/* Lines that are added to files of rooms that may call core/transport, all in one copy, and what is
+ * found of each. */
 struct added {
   const char *line, *file, *found;
 };

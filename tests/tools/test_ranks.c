@@ -369,8 +369,8 @@ static void write_keys(void) {
              "wait_for 'grep -q ended log'\n");
 }
 
-/* As a user does it, at a terminal: the keys come once the ranks run, and these end once it has gone
- * on. */
+/* As a user does it, at a terminal: the keys come once the ranks run, and these end once it has
+ * gone on. */
 Test(ranks, stop_at_ctrl_z_and_go_on_at_fg) {
   write_keys();
   struct result result = run(">started; >log; sh keys | script -qefc 'bash --norc -ic \"set -m; "

@@ -31,8 +31,8 @@ void make_environment(void);
 void add_package(const char *name, const char *module, const char *requires);
 
 /* An environment with three packages: frame has an extension that is linked to NCCL in the
- * environment's nvidia folder, as PyTorch's wheels are; plain has one that is not; pure is of Python
- * alone. */
+ * environment's nvidia folder, as PyTorch's wheels are; plain has one that is not; pure is of
+ * Python alone. */
 void make_packages(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Ranks of the quartet (quartet.h) that have been in its loop, HEAD, and send and receive behind that, at
- * AFTER.
+/* Ranks of the quartet (quartet.h) that have been in its loop, HEAD, and send and receive behind
+ * that, at AFTER.
  */
 #ifndef TESTS_UNIT_BEHIND_H
 #define TESTS_UNIT_BEHIND_H

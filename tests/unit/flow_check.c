@@ -315,8 +315,8 @@ static bool are_followed(const struct truth *truth, struct thing before, struct 
   return is_followed(truth, before, thing, region);
 }
 
-/* Whether some loop on the way from block to thing has a way of its own past thing, which nothing on
- * that way may come to: a loop is one node, so the analysis cannot tell. */
+/* Whether some loop on the way from block to thing has a way of its own past thing, which nothing
+ * on that way may come to: a loop is one node, so the analysis cannot tell. */
 static bool loop_goes_past(const struct truth *truth, uint32_t block, struct thing thing,
                            uint32_t region) {
   blocks_t on_the_way = truth_closure(truth->since_next, BIT(block), ~BIT(thing.block));

@@ -1,5 +1,5 @@
-/* Hubs of cycles with several entries, and tests that lead to one of them, by their definition (flow_analyse in flow.h). See
- * flow_truth.h. */
+/* Hubs of cycles with several entries, and tests that lead to one of them, by their definition
+ * (flow_analyse in flow.h). See flow_truth.h. */
 #include "tests/unit/flow_truth.h"
 
 #include <stdlib.h>
@@ -157,7 +157,8 @@ static void know_before(struct known *known, struct graph_program *before,
   know(known, before);
 }
 
-/* One turn: a hub for each cycle that decides between its entries. Returns whether there were any. */
+/* One turn: a hub for each cycle that decides between its entries. Returns whether there were any.
+ */
 static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   struct graph_program before;
   struct known known;
@@ -176,7 +177,8 @@ static bool add_hubs(struct graph_program *as, uint32_t *nhubs) {
   return as->graph.nblocks > before.graph.nblocks;
 }
 
-/* Where a block's two ordinary edges lead past what only leads on, and their numbers; false: it has others. */
+/* Where a block's two ordinary edges lead past what only leads on, and their numbers; false: it has
+ * others. */
 static bool decides_between(const struct known *known, uint32_t block, uint32_t ends[2],
                             uint32_t numbers[2]) {
   uint32_t count = 0;
@@ -225,8 +227,8 @@ static void tidy(struct graph_program *as) {
   as->graph.nedges = kept;
 }
 
-/* One turn: what decides in a cycle as the head of a loop around it does, which does nothing else, leads to that. Returns
- * whether there was any. */
+/* One turn: what decides in a cycle as the head of a loop around it does, which does nothing else,
+ * leads to that. Returns whether there was any. */
 static bool share_begins(struct graph_program *as) {
   struct graph_program before;
   struct known known;
@@ -251,8 +253,8 @@ static bool share_begins(struct graph_program *as) {
   return shared != 0;
 }
 
-/* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else, or between that and
- * what it goes on with, leads to that. Returns whether there was any. */
+/* One turn: what stands in front of a cycle, and decides as an entry of it that does nothing else,
+ * or between that and what it goes on with, leads to that. Returns whether there was any. */
 static bool share_tests(struct graph_program *as) {
   struct graph_program before;
   struct known known;

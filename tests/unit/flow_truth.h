@@ -1,5 +1,5 @@
-/* What flow.h promises, found from the definitions alone, with sets of blocks as bits: what flow_check.c
- * compares an analysis with. */
+/* What flow.h promises, found from the definitions alone, with sets of blocks as bits: what
+ * flow_check.c compares an analysis with. */
 #ifndef NCCL_JOIN_TESTS_UNIT_FLOW_TRUTH_H
 #define NCCL_JOIN_TESTS_UNIT_FLOW_TRUTH_H
 
@@ -48,8 +48,8 @@ uint32_t truth_outside(const struct truth *truth, uint32_t head);
 /* The blocks from which one of the ends is reached. */
 blocks_t truth_that_reach(const struct truth *truth, const blocks_t *next, blocks_t ends);
 
-/* Takes from since_next the early ways out of loops. forever: blocks that go round a loop without end.
- * reached, body, around, ends, ordinary and ordinary_next are known. */
+/* Takes from since_next the early ways out of loops. forever: blocks that go round a loop without
+ * end. reached, body, around, ends, ordinary and ordinary_next are known. */
 void truth_leave_early_aside(struct truth *truth, blocks_t forever);
 
 /* The program with hubs of cycles with several entries behind its blocks, without sites. */

@@ -1,5 +1,5 @@
-/* Rotated loops as they were, by their definition (flow_analyse in flow.h): one after the other, each
- * time from the edges alone. See flow_truth.h. */
+/* Rotated loops as they were, by their definition (flow_analyse in flow.h): one after the other,
+ * each time from the edges alone. See flow_truth.h. */
 #include "tests/unit/flow_truth.h"
 
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static bool only_returns(const struct known *known, uint32_t block) {
          known->program->blocks[block].sites == 0 && known->program->blocks[block].returns;
 }
 
-/* Where all ways from a block come to past what does nothing; the block itself, if they part. All blocks that only
- * return are one. */
+/* Where all ways from a block come to past what does nothing; the block itself, if they part. All
+ * blocks that only return are one. */
 static uint32_t way(const struct known *known, uint32_t block) {
   const struct flow_block *is = &known->program->blocks[block];
   uint32_t to[2] = {0, 0};

@@ -1,5 +1,5 @@
-/* A program in which some ranks may come to something in front of a loop, and to something behind it, for tests of the
- * winner rule:
+/* A program in which some ranks may come to something in front of a loop, and to something behind
+ * it, for tests of the winner rule:
  *
  *   for (epoch) {
  *     if (...) front();
@@ -7,7 +7,8 @@
  *     if (...) behind();
  *   }
  *
- * The loops and the call in the inner one are come to always; nothing is known of what follows what.
+ * The loops and the call in the inner one are come to always; nothing is known of what follows
+ * what.
  */
 #ifndef TESTS_UNIT_FRONT_H
 #define TESTS_UNIT_FRONT_H

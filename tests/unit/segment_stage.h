@@ -26,8 +26,8 @@ extern struct stage *stage;
 extern char stage_name[ATTACHMENT_NAME_SIZE], stage_path[SEGMENT_PATH_SIZE];
 extern char stage_reason[ATTACHMENT_REASON_SIZE];
 
-/* Where it is: a folder of the test's own. In the one that all jobs share, whoever begins another job
- * removes what a dead one has left. */
+/* Where it is: a folder of the test's own. In the one that all jobs share, whoever begins another
+ * job removes what a dead one has left. */
 extern char stage_folder[];
 
 /* Before and after each test. */

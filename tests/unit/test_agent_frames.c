@@ -1,5 +1,5 @@
-/* What ranks do alike is told once (ITEM_SAME, core/agent/agent_private.h): three machines in a row, of which
- * the one in the middle passes on what it hears. */
+/* What ranks do alike is told once (ITEM_SAME, core/agent/agent_private.h): three machines in a
+ * row, of which the one in the middle passes on what it hears. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,8 @@ static void claim(uint32_t rank, uint64_t hash) {
 
 TestSuite(agent_frames, .init = begin, .fini = end);
 
-/* The claims of the first machine are one message, and those of the second with them: how long that is. */
+/* The claims of the first machine are one message, and those of the second with them: how long that
+ * is. */
 static size_t bytes_of_claims(uint64_t (*hash_of)(uint32_t rank)) {
   for (uint32_t rank = 0; rank < 2 * EACH; rank++)
     claim(rank, hash_of(rank));

@@ -1,5 +1,5 @@
-/* When agents tell each other what their ranks do (core/agent/agent_stand.c): two machines of two ranks.
- * How little they tell in all: tests/simulation/test_machines.c. */
+/* When agents tell each other what their ranks do (core/agent/agent_stand.c): two machines of two
+ * ranks. How little they tell in all: tests/simulation/test_machines.c. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,8 @@ Test(agent_stand, nothing_is_told_to_a_machine_with_a_rank_at_work) {
   cr_expect_eq(said(1, 2), 0);
 }
 
-/* It would wait for a machine that is not dry: sends, averages and several teams need more than that. */
+/* It would wait for a machine that is not dry: sends, averages and several teams need more than
+ * that. */
 Test(agent_stand, all_is_told_while_a_rank_waits_without_a_claim) {
   agent_say_waits(sides[0].agent, false);
   cr_expect_eq(said(0, 2), 0);

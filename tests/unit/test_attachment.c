@@ -1,5 +1,5 @@
-/* Attachments (core/transport/attachment.h), over each transport: what ranks read of each other, when
- * a slot or a name is another one's, and the plane that they get. */
+/* Attachments (core/transport/attachment.h), over each transport: what ranks read of each other,
+ * when a slot or a name is another one's, and the plane that they get. */
 #include "core/transport/attachment.h"
 
 #include <criterion/criterion.h>
@@ -37,7 +37,8 @@ static void detach_all(struct attachment *all[SLOTS]) {
     attachment_detach(all[slot]);
 }
 
-/* Whether who attaches now to a slot that is taken does so elsewhere: nothing is there but itself. */
+/* Whether who attaches now to a slot that is taken does so elsewhere: nothing is there but itself.
+ */
 static void expect_begins_anew(void) {
   struct introduction other;
   struct attachment *next = make(SLOTS, 0, 0);

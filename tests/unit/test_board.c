@@ -41,7 +41,8 @@ static void tear_down(void) {
   cr_expect_eq(rmdir(folder), 0, "something is left in %s", folder);
 }
 
-/* A rank has its board until its process ends, and so have tests: the leak checker shall find it. */
+/* A rank has its board until its process ends, and so have tests: the leak checker shall find it.
+ */
 static struct board *kept[8];
 static int nkept;
 
@@ -250,8 +251,8 @@ static bool start_later(const char *where) {
   return true;
 }
 
-/* A process that begins so, says it, and stays until it is killed. What it has in `path` then is this
- * one's, too. */
+/* A process that begins so, says it, and stays until it is killed. What it has in `path` then is
+ * this one's, too. */
 static pid_t start_process(bool (*begins)(void)) {
   int ends[2];
   pid_t parent = getpid();
@@ -292,7 +293,8 @@ Test(board, an_agent_retires_once_no_rank_is_there) {
   cr_assert_neq(access(path, F_OK), 0);
 }
 
-/* ---- what dead jobs have left: their names come again where a site has said where ranks meet ---- */
+/* ---- what dead jobs have left: their names come again where a site has said where ranks meet ----
+ */
 
 /* A file of the job's name, of so many zeros. */
 static void leave_file(off_t size) {

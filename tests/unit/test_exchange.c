@@ -1,5 +1,5 @@
-/* Exchanges: groups of sends and receives between all ranks that are agreed on as units, on ranks in
- * memory. */
+/* Exchanges: groups of sends and receives between all ranks that are agreed on as units, on ranks
+ * in memory. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/operation.h"
@@ -156,8 +156,8 @@ Test(exchange, what_this_rank_has_behind_it_is_answered) {
   cr_assert_eq(got.members[0].count, 64);
 }
 
-/* The claim stays where others see it. Whatever becomes of the index, nobody issues an exchange that
- * is none, and all come to what is next. */
+/* The claim stays where others see it. Whatever becomes of the index, nobody issues an exchange
+ * that is none, and all come to what is next. */
 Test(exchange, ranks_go_on_after_one_that_was_none) {
   struct group group;
   struct member receive = side(MEMBER_RECEIVE, 0, 64);

@@ -1,6 +1,6 @@
-/* Branches that are decided by what the code has set before (interpose/places/flow/flow_decide.c), on
- * graphs written by hand (flow_graphs.h), of code that has one variable. Blocks have one call each
- * unless something else is said. */
+/* Branches that are decided by what the code has set before (interpose/places/flow/flow_decide.c),
+ * on graphs written by hand (flow_graphs.h), of code that has one variable. Blocks have one call
+ * each unless something else is said. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -223,8 +223,9 @@ static uint64_t loops_around(const struct flow *of, uint32_t block, bool *reache
   return heads;
 }
 
-/* Runs the program for a while; ways may pass by blocks without calls. Returns how often it has been in a block that is said to stand
- * outside of a loop: then it has not gone round in that loop afterwards. */
+/* Runs the program for a while; ways may pass by blocks without calls. Returns how often it has
+ * been in a block that is said to stand outside of a loop: then it has not gone round in that loop
+ * afterwards. */
 static uint32_t run_for_a_while(const uint64_t *before, const uint64_t *after,
                                 const bool *reached) {
   uint32_t at = 0, left = 0, to[GRAPH_EDGES_MAX], nordinary;

@@ -197,7 +197,8 @@ Test(flow_tests, what_leaves_the_loop_decides_on_nothing_that_stays_in_it) {
   cr_assert_eq(condition(4), CHANGES);
 }
 
-/* 1: for () { if (2 || 3) { 4; if (5) 6; else 7; } 8; }: of two conditions that change one stands for both. */
+/* 1: for () { if (2 || 3) { 4; if (5) 6; else 7; } 8; }: of two conditions that change one stands
+ * for both. */
 Test(flow_tests, what_comes_by_the_same_ways_has_the_same_turn) {
   tests(2, X);
   tests(3, X);

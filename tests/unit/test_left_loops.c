@@ -88,8 +88,8 @@ static const char *elsewhere(const struct plane *plane, uint32_t rank) {
   return rank == plane->rank ? NULL : "there";
 }
 
-/* What one has posted may be on its way to the other's machine when that posts, and the other way round:
- * neither sees it then. Who leaves is told so, and asks again. */
+/* What one has posted may be on its way to the other's machine when that posts, and the other way
+ * round: neither sees it then. Who leaves is told so, and asks again. */
 Test(left_loops, who_leaves_asks_again_of_a_peer_on_another_machine) {
   struct member send = operation(MEMBER_SEND, 1);
   quartet[0]->plane->machine = quartet[1]->plane->machine = elsewhere;
@@ -151,7 +151,8 @@ Test(left_loops, places_that_cannot_be_seen_say_nothing) {
   cr_assert_not(receive_at(1, 0, 0));
 }
 
-/* A rank that waits in a collective answers for the loop that it has left, and goes into it again. */
+/* A rank that waits in a collective answers for the loop that it has left, and goes into it again.
+ */
 Test(left_loops, answers_are_no_way_of_the_program) {
   struct unit answer;
   all_shift(HEAD);

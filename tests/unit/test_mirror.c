@@ -1,5 +1,5 @@
-/* Mirrors of logs (core/transport/mirror.h): all that a log says arrives, in frames of any size, and
- * nothing before what it speaks of. */
+/* Mirrors of logs (core/transport/mirror.h): all that a log says arrives, in frames of any size,
+ * and nothing before what it speaks of. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

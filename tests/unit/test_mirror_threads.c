@@ -1,5 +1,5 @@
-/* A log that its rank writes, one thread that mirrors it, and one that reads the mirror, all at once:
- * what the reader finds is what words.h says, complete before what speaks of it. */
+/* A log that its rank writes, one thread that mirrors it, and one that reads the mirror, all at
+ * once: what the reader finds is what words.h says, complete before what speaks of it. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>

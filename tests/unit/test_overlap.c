@@ -45,7 +45,8 @@ Test(overlap, who_still_works_goes_before_who_has_stopped) {
   cr_assert_not(crossing_answers(1, 0, 0));
 }
 
-/* The first goes on in a team of both, in which the second follows it, having claimed in the other. */
+/* The first goes on in a team of both, in which the second follows it, having claimed in the other.
+ */
 static void goes_on_alone(uint32_t first, uint32_t second, uint32_t at) {
   crossing_claim(second, 1 - at, 4);
   crossing_claim(first, at, 1000);

@@ -1,4 +1,5 @@
-/* A team that a rank has yet to come to: what is known of the rank is known from its other teams. */
+/* A team that a rank has yet to come to: what is known of the rank is known from its other teams.
+ */
 #include <criterion/criterion.h>
 
 #include "core/overlap/overlap.h"

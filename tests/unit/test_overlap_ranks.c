@@ -1,5 +1,5 @@
-/* Where the ranks of one team are in another: known by their identities, which two ranks on one device of a
- * process have in common. */
+/* Where the ranks of one team are in another: known by their identities, which two ranks on one
+ * device of a process have in common. */
 #include <criterion/criterion.h>
 
 #include "core/overlap/overlap_private.h"

@@ -1,6 +1,6 @@
-/* For how long a rank waits with a unit of one team for those behind in another, so that even programs
- * come to their end although a rank may come to its unit only once another has told it to. Three
- * ranks, each two of which have a team. */
+/* For how long a rank waits with a unit of one team for those behind in another, so that even
+ * programs come to their end although a rank may come to its unit only once another has told it to.
+ * Three ranks, each two of which have a team. */
 #include <criterion/criterion.h>
 
 #include "core/transport/logs.h"
@@ -12,8 +12,8 @@ TestSuite(overlap_step, .fini = crossing_stop);
 
 static struct overlap_behind behind;
 
-/* Team 0 is of 0 and 1, team 1 of 1 and 2, team 2 of 0 and 2. All have done a unit of each; then rank
- * 0 has of the first, and wants to go on with the last. */
+/* Team 0 is of 0 and 1, team 1 of 1 and 2, team 2 of 0 and 2. All have done a unit of each; then
+ * rank 0 has of the first, and wants to go on with the last. */
 static void ahead_in_the_first(void) {
   crossing_add(0, 2, (const uint32_t[]){0, 1});
   crossing_add(1, 2, (const uint32_t[]){1, 2});

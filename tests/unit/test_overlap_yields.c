@@ -1,5 +1,5 @@
-/* Who claims in one team while it is in another: what it passes first. Ranks 0 and 1 are in both teams.
- * Rank 2 goes on in the loop of all. */
+/* Who claims in one team while it is in another: what it passes first. Ranks 0 and 1 are in both
+ * teams. Rank 2 goes on in the loop of all. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/crossing.h"

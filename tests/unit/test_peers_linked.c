@@ -1,5 +1,5 @@
-/* What is asked of groups that do not ask this rank (core/p2p/peers_follow.c): less than of those that
- * do. */
+/* What is asked of groups that do not ask this rank (core/p2p/peers_follow.c): less than of those
+ * that do. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/trio.h"

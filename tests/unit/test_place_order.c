@@ -131,8 +131,8 @@ Test(place_order, who_is_in_a_loop_comes_to_the_rest_of_it_next) {
   expect_first(&a, &b, NULL);
 }
 
-/* for (epoch) { for (batch) average(); average(); } where average is { for (...) a(); last(); }: all have been
- * at the second one's last. */
+/* for (epoch) { for (batch) average(); average(); } where average is { for (...) a(); last(); }:
+ * all have been at the second one's last. */
 Test(place_order, who_has_been_behind_a_loop_in_one_call_is_not_in_it) {
   struct place a = stand(1, 20, 6, 7), b = stand(2, 0, 0, 8), last = b;
   b.nodes[b.nnodes++] = (struct place_node){

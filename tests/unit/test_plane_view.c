@@ -1,5 +1,5 @@
-/* What may be asked of ranks without a part in the agreement (core/transport/plane_view.h), of ranks
- * in memory. */
+/* What may be asked of ranks without a part in the agreement (core/transport/plane_view.h), of
+ * ranks in memory. */
 #include "core/transport/plane_view.h"
 
 #include <criterion/criterion.h>
@@ -81,8 +81,8 @@ Test(plane_view, what_a_joined_rank_has_done_is_said_by_itself) {
   cr_assert_eq(plane_joined(view(), 0, 9000).shadows, 0);
 }
 
-/* The lowest rank of a smaller team, whichever it is here, leaves to rank 0 what it has counted; who comes
- * too late is told so. */
+/* The lowest rank of a smaller team, whichever it is here, leaves to rank 0 what it has counted;
+ * who comes too late is told so. */
 Test(plane_view, what_smaller_teams_have_shadowed_is_left_to_rank_0) {
   cr_assert(plane_leave_parts(teams[1]->plane, (struct plane_parts){1, 7}));
   cr_assert(plane_leave_parts(teams[1]->plane, (struct plane_parts){2, 5}));

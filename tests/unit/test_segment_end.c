@@ -1,5 +1,5 @@
-/* How ranks' processes have ended, or that one stands still (core/transport/segment_end.c): what the
- * kernel says of them. */
+/* How ranks' processes have ended, or that one stands still (core/transport/segment_end.c): what
+ * the kernel says of them. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -113,8 +113,8 @@ Test(settings_shown, values_that_mean_the_same_are_alike) {
   cr_expect_str_eq(alike_value("NCCL_JOIN_LOSSY"), "zero");
 }
 
-/* At their longest the settings still have a line each, and a list of names that is cut is told from
- * another one that begins alike. */
+/* At their longest the settings still have a line each, and a list of names that is cut is told
+ * from another one that begins alike. */
 Test(settings_shown, the_text_of_alike_settings_is_bounded) {
   char entry[SETTINGS_PATH_SIZE + 32], first[SETTINGS_ALIKE_SIZE], second[SETTINGS_ALIKE_SIZE];
   memset(entry, 'f', sizeof(entry));

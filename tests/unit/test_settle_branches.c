@@ -158,7 +158,8 @@ Test(settle_branches, what_a_function_is_given_may_be_something_else_the_next_ti
   cr_assert_not(is_guess());
 }
 
-/* for (...) { if (i % 4 == 0) then(); if (i % 3 == 0) otherwise(); i++; }: nobody has been at either. */
+/* for (...) { if (i % 4 == 0) then(); if (i % 3 == 0) otherwise(); i++; }: nobody has been at
+ * either. */
 Test(settle_branches, two_conditions_that_change_are_told_at_once) {
   then.nodes[2].reach_from = then.nodes[2].reach_to = 3;
   claim_both(false, false);
@@ -250,8 +251,8 @@ Test(settle_branches, of_a_loop_in_a_branch_it_is_a_guess_unless_the_condition_s
   cr_assert_not(is_guess());
 }
 
-/* if (rank == 0) for (...) { if (i % 2) a(); if (i % 3) b(); } else for (...) { ... the same ... }: each rank
- * stands behind a condition of its own loop. */
+/* if (rank == 0) for (...) { if (i % 2) a(); if (i % 3) b(); } else for (...) { ... the same ... }:
+ * each rank stands behind a condition of its own loop. */
 Test(settle_branches,
      of_points_behind_conditions_of_two_loops_it_is_told_unless_they_are_the_same_one) {
   struct place *const both[] = {&then, &otherwise};
@@ -273,8 +274,8 @@ Test(settle_branches,
   cr_assert_not(is_guess(), "who goes round comes to it in any case");
 }
 
-/* for (...) { if (...) for (...) then(); else for (...) otherwise(); after(); }: ranks are in both loops,
- * and where all have been last has its name from the other one. */
+/* for (...) { if (...) for (...) then(); else for (...) otherwise(); after(); }: ranks are in both
+ * loops, and where all have been last has its name from the other one. */
 Test(settle_branches, who_is_in_a_loop_goes_first_whichever_branch_has_given_its_name) {
   struct place after = way(4);
   struct place *const loops[] = {&then, &otherwise};

@@ -1,5 +1,5 @@
-/* The winner rule as long as no rank has shadowed anything: the program may be even, and each rank come to a collective in a way of
- * its own. What shows each step is listed in claims.h. */
+/* The winner rule as long as no rank has shadowed anything: the program may be even, and each rank
+ * come to a collective in a way of its own. What shows each step is listed in claims.h. */
 #include <criterion/criterion.h>
 
 #include "core/transport/plane.h"
@@ -39,7 +39,8 @@ Test(settle_even, who_stands_in_front_may_have_come_by_what_others_come_to_in_th
   cr_assert_not(is_unanimous(), "who is in front comes to it, too");
 }
 
-/* The root sends from several points what others receive at one, which has the name of the first of them. */
+/* The root sends from several points what others receive at one, which has the name of the first of
+ * them. */
 Test(settle_even, a_root_in_a_broadcast_sends_to_those_who_come_there_by_ways_of_their_own) {
   struct claimed sends = at(&behind, false), receives = at(&in_loop, false);
   behind.nodes[2].flags |= PLACE_ALWAYS;

@@ -1,5 +1,5 @@
-/* The winner rule where one unit stands in front of a loop, and another one in it. What shows each step
- * is listed in claims.h. */
+/* The winner rule where one unit stands in front of a loop, and another one in it. What shows each
+ * step is listed in claims.h. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/claims.h"

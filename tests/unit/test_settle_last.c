@@ -1,5 +1,5 @@
-/* The winner rule where one unit may be of a rank's last round of a loop, which another one goes round. What shows each
- * step is listed in claims.h. */
+/* The winner rule where one unit may be of a rank's last round of a loop, which another one goes
+ * round. What shows each step is listed in claims.h. */
 #include <criterion/criterion.h>
 
 #include "tests/unit/claims.h"

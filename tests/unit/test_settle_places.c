@@ -321,8 +321,8 @@ Test(settle_places, within_a_loop_branches_are_one_unit_and_a_sequence_is_two) {
   cr_assert_not(is_unanimous(), "who knows one of them will come to the other");
 }
 
-/* for (...) { a(); } if (rest) b(); c(): who has no rest waits at c() for who is at b(), in the first epoch, too. An even
- * program may mean them for one. */
+/* for (...) { a(); } if (rest) b(); c(): who has no rest waits at c() for who is at b(), in the
+ * first epoch, too. An even program may mean them for one. */
 Test(settle_places, a_sequence_is_two_units_also_before_all_have_come_to_one) {
   also_in_loop.nodes[3].since = 3;
   for (uint32_t even = 0; even <= 1; even++) {

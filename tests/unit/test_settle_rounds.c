@@ -1,5 +1,5 @@
-/* The winner rule where loops say in which round ranks are (core/place/place_rounds.h). What shows each
- * step is listed in claims.h. */
+/* The winner rule where loops say in which round ranks are (core/place/place_rounds.h). What shows
+ * each step is listed in claims.h. */
 #include <criterion/criterion.h>
 
 #include "core/transport/plane.h"
@@ -47,8 +47,8 @@ static void add_in(uint64_t hash, const struct place *place, place_rounds_t roun
                        .any = CLAIM_OWN_PLACE});
 }
 
-/* A rank without a batch comes from the meters of one epoch to those of the next: that looks like one
- * more round of the loop where all have been last. */
+/* A rank without a batch comes from the meters of one epoch to those of the next: that looks like
+ * one more round of the loop where all have been last. */
 Test(settle_rounds, in_one_epoch_what_comes_first_in_it_goes_first_wherever_ranks_have_been_last) {
   add_in(A, &meter, in(&meter, 2, 1));
   add_in(B, &in_loop, in(&in_loop, 2, 1));
@@ -193,7 +193,8 @@ Test(settle_rounds, a_round_waits_for_nobody_whose_loop_does_not_say_its_rounds)
   }
 }
 
-/* Epochs of two phases in turn, the loops of which look alike: a rank without data in the first epoch is in the second. */
+/* Epochs of two phases in turn, the loops of which look alike: a rank without data in the first
+ * epoch is in the second. */
 Test(settle_rounds, to_take_one_for_another_in_another_epoch_of_as_many_is_a_guess) {
   for (uint32_t epoch = 1; epoch <= 2; epoch++) {
     begin();

@@ -1,5 +1,5 @@
-/* Two loops that make the same calls, of which a compiler may have made two of one, or which are two
- * in the program. What shows each step is listed in claims.h. */
+/* Two loops that make the same calls, of which a compiler may have made two of one, or which are
+ * two in the program. What shows each step is listed in claims.h. */
 #include <criterion/criterion.h>
 
 #include "core/transport/plane.h"
@@ -132,8 +132,8 @@ static void call_in_other_branch(void) {
   other.nnodes = 3;
 }
 
-/* if (rank == 0) { for (...) sum(); sum(); } else { for (...) sum(); sum(); }, as a compiler makes it of
- * one such loop. */
+/* if (rank == 0) { for (...) sum(); sum(); } else { for (...) sum(); sum(); }, as a compiler makes
+ * it of one such loop. */
 Test(settle_twins,
      a_call_in_the_other_branch_that_is_in_no_loop_may_be_another_one_and_that_is_told) {
   call_in_other_branch();

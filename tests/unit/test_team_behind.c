@@ -1,5 +1,5 @@
-/* Sends and receives behind a loop of collectives (core/team/team_behind.c, core/p2p/peers_behind.c): the
- * quartet's loop is HEAD, and behind it stands AFTER. */
+/* Sends and receives behind a loop of collectives (core/team/team_behind.c,
+ * core/p2p/peers_behind.c): the quartet's loop is HEAD, and behind it stands AFTER. */
 #include <criterion/criterion.h>
 
 #include "core/team/team_private.h"
@@ -78,8 +78,8 @@ Test(team_behind, those_that_come_to_a_new_place_of_the_loop_go_on_in_it) {
   expect_agreement();
 }
 
-/* Rank 0 receives from one after the other: rank 1 is done with that, and does not come to its next round
- * before rank 2 has left this one. */
+/* Rank 0 receives from one after the other: rank 1 is done with that, and does not come to its next
+ * round before rank 2 has left this one. */
 Test(team_behind, what_comes_behind_is_no_round_of_the_loop) {
   behind_begin();
   hold(0, receives(1));
@@ -151,8 +151,8 @@ Test(team_behind, a_ring_in_which_nobody_is_met_goes_on) {
   cr_assert_eq(done, RANKS);
 }
 
-/* A chain of four; rank 0 goes on in the loop, and rank 1 posts where it has left it. Rank 2 still stands
- * where it had not. */
+/* A chain of four; rank 0 goes on in the loop, and rank 1 posts where it has left it. Rank 2 still
+ * stands where it had not. */
 Test(team_behind, what_is_posted_later_was_not_there_before) {
   behind_begin();
   hold(1, receives(0));

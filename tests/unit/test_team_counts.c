@@ -1,5 +1,5 @@
-/* Whether all ranks count the rounds of a loop alike: what a rank asks before it waits where a round begins
- * (interpose/calls/rounds.h). And whether they have begun them alike. */
+/* Whether all ranks count the rounds of a loop alike: what a rank asks before it waits where a
+ * round begins (interpose/calls/rounds.h). And whether they have begun them alike. */
 #include <criterion/criterion.h>
 
 #include "core/place/place_rounds.h"
@@ -93,7 +93,8 @@ Test(team_counts, who_follows_knows_as_well) {
   cr_expect(counts());
 }
 
-/* Rank 0 has had nothing to do in the first round, and begins the second. Whether the others go first. */
+/* Rank 0 has had nothing to do in the first round, and begins the second. Whether the others go
+ * first. */
 static bool begin_second(uint32_t total_of_others) {
   static struct member mark;
   struct place place = in_round(HEAD, 2, 3);
@@ -296,7 +297,8 @@ static void claim_of_model(uint32_t rank, uint32_t epoch, uint32_t model) {
   team_claim(quartet[rank], at(HEAD, SUM), CLAIM_OWN_PLACE, &place);
 }
 
-/* The rank's next unit begins a round of the loop of models, and of that of epochs, if it is the first one in that. */
+/* The rank's next unit begins a round of the loop of models, and of that of epochs, if it is the
+ * first one in that. */
 static void begin_model(uint32_t rank, uint32_t level, uint32_t epoch, uint32_t model) {
   const uint32_t totals[PLACE_LEVELS] = {3, 2};
   const place_rounds_t rounds = of_model(epoch, model).rounds;
@@ -340,7 +342,8 @@ Test(team_mixed_within, ranks_that_do_not_are, .fini = quartet_stop) {
   cr_expect_eq(quartet[0]->telling.guess.level, 1);
 }
 
-/* Rank 0 has nothing to do in the first half of the second epoch, and waits where the other half begins. */
+/* Rank 0 has nothing to do in the first half of the second epoch, and waits where the other half
+ * begins. */
 Test(team_mixed_within, who_waits_there_is_in_no_other, .fini = quartet_stop) {
   static struct member mark;
   const struct place place = of_model(2, 2);
@@ -393,8 +396,8 @@ Test(team_mixed, a_round_that_begins_quietly_is_said_and_not_claimed) {
   expect_told(0, (struct team_guess){0});
 }
 
-/* They go round the loop once more, as a function that is called again does, and one of them has nothing to do in the first round: it has
- * said a later one last. */
+/* They go round the loop once more, as a function that is called again does, and one of them has
+ * nothing to do in the first round: it has said a later one last. */
 Test(team_mixed, who_has_been_in_a_later_round_before_is_not_told_of) {
   issue_in((const uint32_t[RANKS]){13, 13, 13, 13});
   issue_in((const uint32_t[RANKS]){3, 3, 3, 3});

@@ -71,7 +71,8 @@ Test(team_doubts, calls_in_a_row_and_a_loop_elsewhere_meet_without_a_word) {
   }
 }
 
-/* if (one) for (...) a(); else { a(); for (...) a(); }: a compiler has put the other loop's first round in front of it. */
+/* if (one) for (...) a(); else { a(); for (...) a(); }: a compiler has put the other loop's first
+ * round in front of it. */
 Test(team_doubts, a_loop_meets_one_whose_first_round_stands_in_front_of_it) {
   struct place looped = stand(9, 20, 21, 0, 21), first = stand(1, 0, 30, 40, 30),
                again = stand(2, 40, 41, 0, 41);
@@ -81,8 +82,9 @@ Test(team_doubts, a_loop_meets_one_whose_first_round_stands_in_front_of_it) {
     (void)meet(&looped, &again);
 }
 
-/* for (...) { first(); if (...) some(); second(); }: the others have the loop learnt, and go on. Returns how
- * many WARNs rank 0 gives, which comes to some(), until the others have gone round twice. */
+/* for (...) { first(); if (...) some(); second(); }: the others have the loop learnt, and go on.
+ * Returns how many WARNs rank 0 gives, which comes to some(), until the others have gone round
+ * twice. */
 static uint32_t others_go_past(uint16_t order, uint32_t flags, enum team_verdict verdict) {
   struct place first = stand(1, 0, 10, 0, 10), second = stand(2, 0, 20, 0, 10),
                some = stand(3, 0, order, 0, order);

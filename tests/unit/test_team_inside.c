@@ -1,5 +1,6 @@
-/* Sends and receives in a loop of collectives, of a rank that goes on in it, while others have left it for
- * sends and receives behind it (core/p2p/peers_announced.c): the quartet as in test_team_behind.c. */
+/* Sends and receives in a loop of collectives, of a rank that goes on in it, while others have left
+ * it for sends and receives behind it (core/p2p/peers_announced.c): the quartet as in
+ * test_team_behind.c. */
 #include <criterion/criterion.h>
 
 #include "core/team/team_private.h"
@@ -126,8 +127,8 @@ Test(team_inside, who_has_something_to_answer_waits) {
   cr_assert(team_has_left_together(quartet[0]));
 }
 
-/* Rank 3 still stands where rank 1 had left the loop, when that has issued its next round and makes room
- * for more. */
+/* Rank 3 still stands where rank 1 had left the loop, when that has issued its next round and makes
+ * room for more. */
 Test(team_inside, what_was_announced_is_kept_while_a_rank_may_ask) {
   behind_begin();
   gather_all();

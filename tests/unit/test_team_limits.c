@@ -258,7 +258,8 @@ Test(team_limits, the_rank_that_began_a_failure_is_named) {
   cr_assert_eq(teams[0]->failed.rank, 1);
 }
 
-/* It has issued more than the one that failed because of it, whose process is gone before its own. */
+/* It has issued more than the one that failed because of it, whose process is gone before its own.
+ */
 Test(team_limits, the_rank_that_failed_first_is_named) {
   learn_loop();
   struct unit got;

@@ -1,5 +1,5 @@
-/* Where rounds begin, of ranks on several machines (core/team/team_epochs.c): a rank hears of another one's round only
- * where ranks wait for each other. */
+/* Where rounds begin, of ranks on several machines (core/team/team_epochs.c): a rank hears of
+ * another one's round only where ranks wait for each other. */
 #include <criterion/criterion.h>
 
 #include "core/place/place_rounds.h"
@@ -35,7 +35,8 @@ static void issue(uint32_t times) {
     all_issue_at(HEAD, SUM);
 }
 
-/* Whether a rank claims where it begins a round of a loop, `units` after it has begun the last one. */
+/* Whether a rank claims where it begins a round of a loop, `units` after it has begun the last one.
+ */
 static bool is_claimed_at(uint32_t level, uint32_t units, bool quietly) {
   const uint64_t of[PLACE_LEVELS] = {level == 0 ? says(LATE) : 0, level == 0 ? 0 : says(LATE)};
   log_say_begun(quartet[1]->own, level > 0, says(LATE - 1) | quartet[1]->head);

@@ -117,8 +117,8 @@ Test(team_nap, what_comes_next_is_foreseen_at_its_place) {
   cr_expect_eq(team_loop_place(teams[1]), place, "the loop is one unit long");
 }
 
-/* A copy of the learner that nobody can write to. It is not compared before and after: a learner has
- * memory that it has not written yet. */
+/* A copy of the learner that nobody can write to. It is not compared before and after: a learner
+ * has memory that it has not written yet. */
 static struct learner *fixed_learner(const struct learner *learner) {
   struct learner *fixed =
       mmap(NULL, sizeof *fixed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

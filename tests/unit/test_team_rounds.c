@@ -148,8 +148,8 @@ static void meet_behind(void) {
   expect_all_real();
 }
 
-/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which all
- * have come to THIRD so many times before, and have since. */
+/* Whether a rank commits HEAD after HEAD so many units after all have met, in a program in which
+ * all have come to THIRD so many times before, and have since. */
 static bool goes_round_after_a_meeting(uint32_t before, uint32_t since, uint32_t units) {
   all_issue_at(HEAD, SUM);
   for (uint32_t i = 0; i < before; i++)
@@ -290,8 +290,8 @@ Test(team_rounds, and_no_longer_than_that) {
 
 /* ---- units without a place ---- */
 
-/* Whether a rank commits a unit without a place so many units after all have met, where some have come to
- * THIRD before, and rank 0 has not. */
+/* Whether a rank commits a unit without a place so many units after all have met, where some have
+ * come to THIRD before, and rank 0 has not. */
 static bool goes_on_without_a_place(bool with_third, uint32_t units) {
   claim(0, AFTER, OTHER);
   for (uint32_t rank = 1; rank < RANKS; rank++)

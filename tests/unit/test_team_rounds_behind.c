@@ -1,5 +1,6 @@
-/* Who holds back the second of what it sends and receives without a unit in between has gone round a loop
- * without data, or passed one by (core/p2p/peers_behind.c): the quartet as in test_team_behind.c. */
+/* Who holds back the second of what it sends and receives without a unit in between has gone round
+ * a loop without data, or passed one by (core/p2p/peers_behind.c): the quartet as in
+ * test_team_behind.c. */
 #include <criterion/criterion.h>
 
 #include "core/team/team_private.h"
@@ -44,8 +45,8 @@ Test(team_rounds_behind, who_waits_for_one_that_waits_does_not_come_first) {
   expect_verdicts((enum team_verdict[]){TEAM_SHADOW, TEAM_SHADOW, TEAM_REAL, TEAM_SHADOW});
 }
 
-/* A chain. Ranks 0 and 1 are done with the second epoch, but for what rank 1 sends to rank 2, which has
- * data: so rank 0 is an epoch ahead of rank 2. */
+/* A chain. Ranks 0 and 1 are done with the second epoch, but for what rank 1 sends to rank 2, which
+ * has data: so rank 0 is an epoch ahead of rank 2. */
 Test(team_rounds_behind, who_has_gone_round_once_more_waits_for_the_others) {
   behind_begin();
   hold(0, sends(1));
@@ -68,8 +69,8 @@ Test(team_rounds_behind, who_has_gone_round_once_more_waits_for_the_others) {
   cr_assert(quartet[0]->claim.open);
 }
 
-/* What rank 0 comes to first in the next epoch the others do not come to: they wait there for its next one
- * as they did for the first. */
+/* What rank 0 comes to first in the next epoch the others do not come to: they wait there for its
+ * next one as they did for the first. */
 Test(team_rounds_behind, who_has_gone_on_from_there_is_in_the_next_round) {
   behind_begin();
   gather_all();
@@ -81,8 +82,8 @@ Test(team_rounds_behind, who_has_gone_on_from_there_is_in_the_next_round) {
   expect_all_issue();
 }
 
-/* Rank 1 has not heard yet that it may post what rank 0 has sent: it does not stand at the next round, and
- * may have data there. */
+/* Rank 1 has not heard yet that it may post what rank 0 has sent: it does not stand at the next
+ * round, and may have data there. */
 Test(team_rounds_behind, what_is_about_to_be_posted_is_of_the_round_before) {
   struct member both[] = {operation_member(MEMBER_SEND, 0, 1, 64),
                           operation_member(MEMBER_SEND, 0, 2, 64)};
@@ -221,7 +222,8 @@ Test(team_rounds_behind, others_go_into_a_loop_that_is_passed_by) {
   expect_agreement();
 }
 
-/* All meet at the end of the epoch; rank 3 has no data in the next one, and has not been in its loop since. */
+/* All meet at the end of the epoch; rank 3 has no data in the next one, and has not been in its
+ * loop since. */
 Test(team_rounds_behind, others_go_into_a_loop_that_is_passed_by_behind_a_unit) {
   begin_epoch();
   for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -269,8 +271,8 @@ Test(team_rounds_behind, what_comes_behind_both_is_not_waited_for) {
   expect_verdict(3, TEAM_REAL);
 }
 
-/* A chain of four, of which the two in the middle evaluate: none of them waits until it has seen what the
- * other does, as others wait for both. */
+/* A chain of four, of which the two in the middle evaluate: none of them waits until it has seen
+ * what the other does, as others wait for both. */
 Test(team_rounds_behind, those_for_whom_others_wait_do_not_wait_for_each_other) {
   train_in_epoch();
   for (uint32_t rank = 0; rank + 1 < RANKS; rank++) {

@@ -231,7 +231,8 @@ Test(team_stop, who_stops_first_and_leaves_takes_nothing_away) {
   cr_expect_eq(teams[1]->failed.how, FAILURE_ENDED);
 }
 
-/* A rank that is stopped waits for its device, unless a peer may never have come to what that has. */
+/* A rank that is stopped waits for its device, unless a peer may never have come to what that has.
+ */
 Test(team_stop, who_ends_after_it_was_stopped_is_not_missed) {
   struct member A = member(100);
   all_issue(&A);

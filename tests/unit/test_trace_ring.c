@@ -1,4 +1,5 @@
-/* Traces in mapped files (core/report/ring.h): what a killed process, a long run and a full disk leave.
+/* Traces in mapped files (core/report/ring.h): what a killed process, a long run and a full disk
+ * leave.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>

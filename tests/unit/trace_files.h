@@ -1,5 +1,5 @@
-/* For tests of traces: a folder for them, where stderr goes as well, and reading them back by a small
- * JSON reader. */
+/* For tests of traces: a folder for them, where stderr goes as well, and reading them back by a
+ * small JSON reader. */
 #ifndef TESTS_UNIT_TRACE_FILES_H
 #define TESTS_UNIT_TRACE_FILES_H
 

@@ -2,12 +2,13 @@
  *
  *   nccl-join-agent BOARD
  *
- * Started by the first rank that has a communicator over several machines (interpose/comm/machines.c), not
- * by people. BOARD is the file that says the rest (core/machines/board.h). It ends when the ranks of the
- * job on this machine have, and leaves nothing behind; the root's agent stays until the others have ended.
+ * Started by the first rank that has a communicator over several machines
+ * (interpose/comm/machines.c), not by people. BOARD is the file that says the rest
+ * (core/machines/board.h). It ends when the ranks of the job on this machine have, and leaves
+ * nothing behind; the root's agent stays until the others have ended.
  *
- * It is nobody's child, has a session of its own, no descriptor of the program's but for what it logs to,
- * and the signals' defaults. ZeroMQ has two threads of its own.
+ * It is nobody's child, has a session of its own, no descriptor of the program's but for what it
+ * logs to, and the signals' defaults. ZeroMQ has two threads of its own.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -26,8 +27,9 @@
 #include "tools/agent/descriptors.h"
 #include "tools/agent/meeting.h"
 
-/* Two threads do the agent's work, one at a time: one waits for links, and one for the bell. The one that is
- * woken does the work itself: to wake the other would take as long as a message over a link. */
+/* Two threads do the agent's work, one at a time: one waits for links, and one for the bell. The
+ * one that is woken does the work itself: to wake the other would take as long as a message over a
+ * link. */
 static struct {
   pthread_mutex_t lock;
   struct board *board;
@@ -71,8 +73,8 @@ static bool take_turn(void) {
   return meeting_turn(own.meeting, true);
 }
 
-/* The process that the rank has started ends at once, and this one's parent is process 1, or whoever
- * takes its place. */
+/* The process that the rank has started ends at once, and this one's parent is process 1, or
+ * whoever takes its place. */
 static bool leave_program(void) {
   pid_t child = fork();
   if (child != 0)

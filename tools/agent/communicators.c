@@ -1,5 +1,5 @@
-/* The communicators of a meeting (meeting.h): from what ranks have written down to the answer, and what
- * becomes of their ranks. */
+/* The communicators of a meeting (meeting.h): from what ranks have written down to the answer, and
+ * what becomes of their ranks. */
 #include "tools/agent/descriptors.h"
 #include "tools/agent/meeting_private.h"
 
@@ -9,8 +9,8 @@
 
 #define STILL_WAITS_MS 100 /* a rank that waits wakes in between: not each time it is told */
 
-/* For machines that are missing, where others have been waited for in vain: those that take part have an agent, which
- * is quick. Else a job of many communicators would wait for each. */
+/* For machines that are missing, where others have been waited for in vain: those that take part
+ * have an agent, which is quick. Else a job of many communicators would wait for each. */
 #define AGAIN_S 1
 
 _Static_assert(FRAME_TEXT_BYTES == BOARD_REASON_SIZE, "a reason is a text");
@@ -204,7 +204,8 @@ static void tell_children(struct meeting *meeting, uint32_t child, const struct 
   }
 }
 
-/* All machines get one answer, before what any of them does because of it, and behind who is there. */
+/* All machines get one answer, before what any of them does because of it, and behind who is there.
+ */
 static void answer_all(struct meeting *meeting, struct communicator *one, enum board_answer answer,
                        const char *reason) {
   agent_poll(meeting->agent, (uint64_t)meeting_now_ms());

@@ -1,4 +1,5 @@
-/* The limit of descriptors (descriptors.h): the soft one, which the kernel compares with the number of a new one. */
+/* The limit of descriptors (descriptors.h): the soft one, which the kernel compares with the number
+ * of a new one. */
 #include "tools/agent/descriptors.h"
 
 #include <sys/resource.h>

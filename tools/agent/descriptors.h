@@ -1,8 +1,9 @@
-/* How many descriptors the agent may have: whoever reaches its port can make it take connections, each of which costs
- * up to FRAME_BYTES_MAX bytes until its handshake has failed. What comes when there are no more waits for the others to end.
+/* How many descriptors the agent may have: whoever reaches its port can make it take connections,
+ * each of which costs up to FRAME_BYTES_MAX bytes until its handshake has failed. What comes when
+ * there are no more waits for the others to end.
  *
- * The kernel compares the soft limit with the number of a new descriptor, so those that are open stay open when
- * it falls. Of the process; one thread. */
+ * The kernel compares the soft limit with the number of a new descriptor, so those that are open
+ * stay open when it falls. Of the process; one thread. */
 #ifndef TOOLS_AGENT_DESCRIPTORS_H
 #define TOOLS_AGENT_DESCRIPTORS_H
 

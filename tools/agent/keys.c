@@ -1,5 +1,5 @@
-/* Keys and ports (keys.h): BLAKE2b of a word for each, keyed with the secret; the key pairs are those
- * that libsodium makes of a seed. */
+/* Keys and ports (keys.h): BLAKE2b of a word for each, keyed with the secret; the key pairs are
+ * those that libsodium makes of a seed. */
 #include "tools/agent/keys.h"
 
 #include <sodium.h>

@@ -1,5 +1,6 @@
-/* What the agents of a job derive from its secret (core/machines/rendezvous.h): the keys by which they
- * know each other, and the ports on which the root may listen. Who has not the secret gets neither. */
+/* What the agents of a job derive from its secret (core/machines/rendezvous.h): the keys by which
+ * they know each other, and the ports on which the root may listen. Who has not the secret gets
+ * neither. */
 #ifndef TOOLS_AGENT_KEYS_H
 #define TOOLS_AGENT_KEYS_H
 

@@ -1,9 +1,9 @@
-/* The links between agents (links.h): a DEALER to the parent, and a ROUTER to the children (links_children.c).
- * How an agent becomes the root or finds its parent is in links_find.c.
+/* The links between agents (links.h): a DEALER to the parent, and a ROUTER to the children
+ * (links_children.c). How an agent becomes the root or finds its parent is in links_find.c.
  *
  * ZeroMQ connects again by itself, and what was under way is lost then; so a link is lost with its
- * connection. The socket's monitor tells of that by the number of a descriptor, which every message that
- * has come over it has, too (ZMQ_SRCFD).
+ * connection. The socket's monitor tells of that by the number of a descriptor, which every message
+ * that has come over it has, too (ZMQ_SRCFD).
  */
 #include "tools/agent/links_private.h"
 
@@ -34,8 +34,8 @@ int links_file_of(void *socket) {
   return file;
 }
 
-/* ZeroMQ's own time begins with the first beat that is not answered. A tenth is for who waits then: to be
- * told, and to end. */
+/* ZeroMQ's own time begins with the first beat that is not answered. A tenth is for who waits then:
+ * to be told, and to end. */
 static void set_heartbeat(void *socket, int silence_ms) {
   int beat_ms = silence_ms / 10 < BEAT_MS ? silence_ms / 10 : BEAT_MS;
   links_set(socket, ZMQ_HEARTBEAT_IVL, beat_ms);
@@ -172,7 +172,8 @@ static bool receive_from_parent(struct links *links) {
   return count > 0;
 }
 
-/* Tells of those that are lost, from outside of whatever has found that out. Whether there are any. */
+/* Tells of those that are lost, from outside of whatever has found that out. Whether there are any.
+ */
 static bool tell_lost(struct links *links) {
   bool any = links_tell_lost_children(links);
   if (!links->broken || !links->linked)
@@ -228,7 +229,8 @@ void links_prepare(struct links *links, int file, int milliseconds) {
     awaited->milliseconds = 0;
 }
 
-/* Not by zmq_poll where it need not be: that makes some twenty system calls for sockets that have nothing. */
+/* Not by zmq_poll where it need not be: that makes some twenty system calls for sockets that have
+ * nothing. */
 void links_await(struct links *links) {
   struct links_awaited *awaited = &links->awaited;
   if (awaited->looks)
@@ -253,7 +255,8 @@ static void hear_awaited(struct links *links) {
   links->up.used |= is_ready(links, AWAIT_UP) || is_ready(links, AWAIT_UP_MONITOR);
 }
 
-/* Whether there was anything. Who looks for a parent may be waiting, in another thread, with the door. */
+/* Whether there was anything. Who looks for a parent may be waiting, in another thread, with the
+ * door. */
 static bool hear_used(struct links *links) {
   if (looks_for_parent(links))
     return false;

@@ -1,7 +1,8 @@
-/* The children of an agent (links.h): a ROUTER that listens. Who says hello becomes a child while there are less
- * than each agent is to have; then a child is named to it as its parent, the one to which fewest have been sent,
- * where the same happens again. So agents stand in a tree, of which each knows its neighbours alone. Who
- * cannot reach the parent that was named says so, and becomes a child nevertheless, while there are links left.
+/* The children of an agent (links.h): a ROUTER that listens. Who says hello becomes a child while
+ * there are less than each agent is to have; then a child is named to it as its parent, the one to
+ * which fewest have been sent, where the same happens again. So agents stand in a tree, of which
+ * each knows its neighbours alone. Who cannot reach the parent that was named says so, and becomes
+ * a child nevertheless, while there are links left.
  */
 #include "tools/agent/links_private.h"
 
@@ -80,7 +81,8 @@ static bool find_own_address(const struct links *links,
   return found;
 }
 
-/* The root's ports first, and then those beside them: what a firewall lets through is the same for all. */
+/* The root's ports first, and then those beside them: what a firewall lets through is the same for
+ * all. */
 void links_listen_anywhere(struct links *links) {
   unsigned char own[RENDEZVOUS_ADDRESS_BYTES];
   uint32_t count = links->terms.last_port - links->terms.first_port + 1;
@@ -155,8 +157,8 @@ void links_forget_children(struct links *links) {
 
 /* ---- sending ---- */
 
-/* Who has ended takes nothing any more, and what it has said last may be in the socket still: that is heard before it
- * counts as lost. */
+/* Who has ended takes nothing any more, and what it has said last may be in the socket still: that
+ * is heard before it counts as lost. */
 static bool send_to_peer(struct links *links, struct peer *peer, zmq_msg_t *message) {
   if (peer->ended)
     return false;
@@ -226,8 +228,8 @@ static struct peer *least_child(const struct links *links) {
   return least;
 }
 
-/* The child that a newcomer is to have as its parent; NULL: it is to be a child itself. It says hello again
- * until it hears the answer, which is the same then. */
+/* The child that a newcomer is to have as its parent; NULL: it is to be a child itself. It says
+ * hello again until it hears the answer, which is the same then. */
 static struct peer *choose_parent(const struct links *links, struct peer *newcomer, bool returns) {
   struct peer *before = peer_of_machine(links, newcomer->sent_to);
   if (returns) {
@@ -284,8 +286,8 @@ static void hear_hello(struct links *links, struct peer *peer, const struct fram
 
 /* ---- receiving ---- */
 
-/* Connections that have ended. What has come over them before is in the socket by then, and is received
- * before they count as lost. */
+/* Connections that have ended. What has come over them before is in the socket by then, and is
+ * received before they count as lost. */
 static void hear_monitor(struct links *links) {
   for (;;) {
     unsigned char event[6], address[256];

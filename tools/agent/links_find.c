@@ -1,13 +1,14 @@
 /* Becoming the root, or finding a parent (links.h).
  *
  * The root is who can listen at the address that NCCL wrote into the id: an agent of its creator's
- * machine. Of the ports that follow from the secret it takes the first that is free. If one is taken it
- * may be by another agent of the same job, on this machine but with a /dev/shm of its own; so it is
- * asked first. Children ask all ports, one after the other, until one answers: what listens there does not
- * have the root's key, or it is the root, or has found it.
+ * machine. Of the ports that follow from the secret it takes the first that is free. If one is
+ * taken it may be by another agent of the same job, on this machine but with a /dev/shm of its own;
+ * so it is asked first. Children ask all ports, one after the other, until one answers: what
+ * listens there does not have the root's key, or it is the root, or has found it.
  *
- * Who is asked welcomes this one as its child, or names another agent, which is asked then. If that does not
- * answer for some time, a firewall stands between the two, or it has ended: who was asked first is told so.
+ * Who is asked welcomes this one as its child, or names another agent, which is asked then. If that
+ * does not answer for some time, a firewall stands between the two, or it has ended: who was asked
+ * first is told so.
  */
 #include "tools/agent/links_private.h"
 
@@ -77,8 +78,8 @@ static enum heard hear_answer(struct links *links, void *socket, struct frame_pl
   return frame.head.kind == FRAME_REFUSED ? HEARD_REFUSED : HEARD_NOTHING;
 }
 
-/* Messages of the monitor from before. If the link broke in this moment, the parent will not know who sends
- * the next message, and refuse it. */
+/* Messages of the monitor from before. If the link broke in this moment, the parent will not know
+ * who sends the next message, and refuse it. */
 static void forget_past(void *monitor) {
   unsigned char bytes[256];
   while (zmq_recv(monitor, bytes, sizeof(bytes), ZMQ_DONTWAIT) >= 0)
@@ -185,7 +186,8 @@ void links_find_end(struct links *links) {
 
 /* ---- which of both ---- */
 
-/* Somebody has the port: whether it is of the job, so that this agent has a parent, or has been named one. */
+/* Somebody has the port: whether it is of the job, so that this agent has a parent, or has been
+ * named one. */
 static bool find_there(struct links *links, uint16_t port) {
   int64_t end = links_now_ms() + ASK_MS;
   struct links_search *search = &links->search;

@@ -1,6 +1,6 @@
-/* What the files of the links share: links.c has the sockets, the sending and the waiting, links_find.c how an
- * agent becomes the root or finds its parent, links_children.c its children, links_door.c who may come. Not
- * for anybody else. */
+/* What the files of the links share: links.c has the sockets, the sending and the waiting,
+ * links_find.c how an agent becomes the root or finds its parent, links_children.c its children,
+ * links_door.c who may come. Not for anybody else. */
 #ifndef TOOLS_AGENT_LINKS_PRIVATE_H
 #define TOOLS_AGENT_LINKS_PRIVATE_H
 
@@ -23,9 +23,9 @@
 
 /* A socket of ZeroMQ's, and what tells that connections of it have ended.
  *
- * A descriptor says once that something has come (ZMQ_FD in zmq_getsockopt(3)), and does not say it again. So a
- * socket is received from until there is nothing more, and also once it has been sent to: ZeroMQ may have taken
- * what the descriptor said while it sent. */
+ * A descriptor says once that something has come (ZMQ_FD in zmq_getsockopt(3)), and does not say it
+ * again. So a socket is received from until there is nothing more, and also once it has been sent
+ * to: ZeroMQ may have taken what the descriptor said while it sent. */
 struct links_socket {
   void *socket, *monitor;
   int file, monitor_file; /* their descriptors */

@@ -106,8 +106,8 @@ static void on_lost(void *context, uint32_t machine) {
 
 /* ---- turns ---- */
 
-/* The address of NCCL_JOIN_RENDEZVOUS, as it is known here. A machine's own name may stand for a loopback
- * address in its hosts(5), at which no other reaches it: those come last. */
+/* The address of NCCL_JOIN_RENDEZVOUS, as it is known here. A machine's own name may stand for a
+ * loopback address in its hosts(5), at which no other reaches it: those come last. */
 static bool resolve(const char *host, unsigned char address[RENDEZVOUS_ADDRESS_BYTES]) {
   struct addrinfo *found = NULL, hints = {.ai_family = AF_INET6,
                                           .ai_socktype = SOCK_STREAM,

@@ -69,8 +69,8 @@ void communicators_introduced(void *meeting, uint64_t key, uint32_t slot, const 
 void communicators_ended(void *meeting, uint64_t key, uint32_t slot, struct plane_fate fate,
                          bool lost);
 
-/* The root's answer, which goes on to the children; and of the root, of all communicators that it is time
- * for. */
+/* The root's answer, which goes on to the children; and of the root, of all communicators that it
+ * is time for. */
 void communicators_answered(struct meeting *meeting, uint64_t key, enum board_answer answer,
                             const char *reason);
 void communicators_decide(struct meeting *meeting);
@@ -78,7 +78,8 @@ void communicators_decide(struct meeting *meeting);
 /* What has been answered, to a child that has just come. */
 void communicators_repeat(struct meeting *meeting, uint32_t machine);
 
-/* What ranks have written down, and who waits. all: of what nobody tells, too: that a rank has ended. */
+/* What ranks have written down, and who waits. all: of what nobody tells, too: that a rank has
+ * ended. */
 void communicators_read_board(struct meeting *meeting, bool all);
 void communicators_look(struct meeting *meeting, bool all);
 

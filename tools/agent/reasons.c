@@ -23,7 +23,8 @@ void reason_missing(const struct meeting *meeting, const struct communicator *on
   add_other_version(meeting, reason);
 }
 
-/* The one that was named as its parent does not answer, and who has named it has no link to spare. */
+/* The one that was named as its parent does not answer, and who has named it has no link to spare.
+ */
 static void write_unreachable(const struct meeting *meeting, const struct frame_place *parent,
                               char reason[FRAME_TEXT_BYTES]) {
   char address[RENDEZVOUS_ADDRESS_TEXT];

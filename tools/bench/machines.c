@@ -8,8 +8,8 @@
  *   network    two machines, without nccl-join: a message of 64 bytes over TCP, and back
  *   wakes      likewise: the way of a unit from rank to rank, with nothing in it but what wakes and carries (wakes.h)
  *
- * All of them share this machine's processors and its clock, and no cable is between them: a network
- * adds its own time for each hop.
+ * All of them share this machine's processors and its clock, and no cable is between them: a
+ * network adds its own time for each hop.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -85,8 +85,9 @@ static void run_claims(struct member *me) {
 
 enum { LONG_EPOCH = 20, SHORT_EPOCH = 12, SOON_US = 3000 /* in which a rank is parked */ };
 
-/* Rank 1 has fewer batches. Its sample: from leaving the loop, where rank 0 waits to be told who goes on, to the
- * first shadow. That of rank 0: from the end of its epoch until both are in NCCL with what comes next. */
+/* Rank 1 has fewer batches. Its sample: from leaving the loop, where rank 0 waits to be told who
+ * goes on, to the first shadow. That of rank 0: from the end of its epoch until both are in NCCL
+ * with what comes next. */
 static void run_epochs(struct member *me) {
   struct area *area = me->area;
   for (int epoch = 0; epoch < (row_is_quick() ? 3 : 100); epoch++) {

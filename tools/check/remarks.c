@@ -160,7 +160,8 @@ void remark_program(struct answer *answer, const struct image *program) {
            "dynamic linker drops LD_PRELOAD, also for what it starts");
 }
 
-/* AddressSanitizer of gcc, a library, wants to be the first that is loaded. That of clang is part of the program. */
+/* AddressSanitizer of gcc, a library, wants to be the first that is loaded. That of clang is part
+ * of the program. */
 void remark_sanitizer(struct answer *answer, const struct closure *closure) {
   const char *options = getenv("ASAN_OPTIONS");
   if (options != NULL && strstr(options, "verify_asan_link_order=0") != NULL)

@@ -1,5 +1,5 @@
-/* Whether what settings name can be opened (findings.h): plug-ins, and where traces, reports and the log
- * go. Nothing is made. */
+/* Whether what settings name can be opened (findings.h): plug-ins, and where traces, reports and
+ * the log go. Nothing is made. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ static void cut_last(char *path) {
     slash[slash == path ? 1 : 0] = '\0';
 }
 
-/* Whether files can be made in a folder, which is made if it is missing. If not: of which folder that is
- * known, and why. */
+/* Whether files can be made in a folder, which is made if it is missing. If not: of which folder
+ * that is known, and why. */
 static bool can_write_below(const char *folder, char at[PATH_MAX], int *error) {
   struct stat status;
   snprintf(at, PATH_MAX, "%s", folder);

@@ -75,7 +75,8 @@ static bool has_failed(const struct summary *summary, int rank) {
   return false;
 }
 
-/* nccl-join run may see another rank end first: what the rank does while it ends may take longer. */
+/* nccl-join run may see another rank end first: what the rank does while it ends may take longer.
+ */
 static void write_first(const struct summary *summary, const struct track *failed, const char *why,
                         char *first, size_t size) {
   int named = -1, rank = -1;

@@ -1,4 +1,5 @@
-/* The ranks of a communicator of some of the job's processes, as the job numbers them (tracks.h). */
+/* The ranks of a communicator of some of the job's processes, as the job numbers them (tracks.h).
+ */
 #include "tools/report/tracks.h"
 
 #include <string.h>

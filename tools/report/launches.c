@@ -13,7 +13,8 @@
 
 #define FIRST_LINE "nccl-join-launch 1\n"
 
-/* Of the group `line` names after `word`; NULL for another line. `name`: of the file, launch.HOST.PID. */
+/* Of the group `line` names after `word`; NULL for another line. `name`: of the file,
+ * launch.HOST.PID. */
 static struct track *next_of_group(struct tracks *tracks, size_t from, const char *line,
                                    const char *word, const char *name) {
   size_t length = strlen(word);

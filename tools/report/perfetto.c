@@ -1,5 +1,5 @@
-/* The run as a trace that the Perfetto UI opens (perfetto.h), in its protobuf format (perfetto.proto), by
- * protobuf-c. */
+/* The run as a trace that the Perfetto UI opens (perfetto.h), in its protobuf format
+ * (perfetto.proto), by protobuf-c. */
 #include "tools/report/perfetto.h"
 #include "tools/report/replace.h"
 
@@ -67,7 +67,8 @@ static void write_packet(struct writer *writer, TracePacket *packet) {
   free(bytes);
 }
 
-/* Of the first track with this one's host, so that ranks of one machine stay in the order of its clock. */
+/* Of the first track with this one's host, so that ranks of one machine stay in the order of its
+ * clock. */
 static const struct track *first_of_host(const struct tracks *tracks, const struct track *track) {
   size_t i = 0;
   while (strcmp(tracks->all[i].host, track->host) != 0)

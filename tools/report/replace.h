@@ -15,8 +15,8 @@ struct replace {
 
 void replace_begin(struct replace *replace, const char *path);
 
-/* Puts the new file in the place of the old one. failed: not all of it could be written: then, and if it
- * cannot be put there, it is removed. Whether it is there; errno says why not. */
+/* Puts the new file in the place of the old one. failed: not all of it could be written: then, and
+ * if it cannot be put there, it is removed. Whether it is there; errno says why not. */
 bool replace_end(struct replace *replace, bool failed);
 
 #endif

@@ -28,7 +28,8 @@ void timeline_begin(void) {
   };
 }
 
-/* What a column shows: what there is most of among its indices. A mark is an index of the rank's own. */
+/* What a column shows: what there is most of among its indices. A mark is an index of the rank's
+ * own. */
 static enum part column_part(const struct track *track, uint64_t begin, uint64_t end) {
   uint64_t counts[PART_MARK + 1] = {0};
   begin = begin > track->base ? begin - track->base : 0;

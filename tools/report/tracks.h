@@ -32,8 +32,8 @@ struct span {
   uint64_t from_ns, to_ns;
 };
 
-/* A collective that the rank has issued, with data of its own or as a shadow; or what a joined rank has
- * answered. */
+/* A collective that the rank has issued, with data of its own or as a shadow; or what a joined rank
+ * has answered. */
 struct issued {
   uint64_t at_ns, index;
   char *unit; /* as it stands in the trace; NULL: not known */
@@ -91,9 +91,10 @@ void tracks_free(struct tracks *tracks);
 
 /* ---- what reading a folder is put together of ---- */
 
-/* `job_rank` of all tracks: what the launcher has given them, where it has given each rank of the team
- * another; or their ranks in the largest team that all processes of theirs are ranks of; or else the
- * team's own. A process with several ranks of a team has no rank in the job. job_ranks.c. */
+/* `job_rank` of all tracks: what the launcher has given them, where it has given each rank of the
+ * team another; or their ranks in the largest team that all processes of theirs are ranks of; or
+ * else the team's own. A process with several ranks of a team has no rank in the job. job_ranks.c.
+ */
 void job_ranks_find(struct tracks *tracks);
 
 /* What nccl-join run -n has left in the folder about a run that did not end well
@@ -101,8 +102,8 @@ void job_ranks_find(struct tracks *tracks);
  * `was_ended`. Tracks with an end of their own keep it. launches.c. */
 void launches_read(struct tracks *tracks, const char *folder);
 
-/* Which of the tracks without an end are of a process that still has the file open: `still_open`. Of
- * another machine that is not known. */
+/* Which of the tracks without an end are of a process that still has the file open: `still_open`.
+ * Of another machine that is not known. */
 void launches_find_open(struct tracks *tracks);
 
 /* ---- what they say ---- */
@@ -110,8 +111,8 @@ void launches_find_open(struct tracks *tracks);
 /* How many tracks from one on are of its team. */
 size_t tracks_of_team(const struct tracks *tracks, size_t first);
 
-/* The team's number as the log has it (`tag 0ae8579d`), in eight digits at least. Lives as long as the
- * track. */
+/* The team's number as the log has it (`tag 0ae8579d`), in eight digits at least. Lives as long as
+ * the track. */
 const char *track_team(const struct track *track);
 
 /* " failed", or how else its trace ends: behind its row; "" if the rank has left. */

@@ -1,5 +1,5 @@
-/* Where a rank was that has ended, and who failed before it (job.h), for the launcher: the rank itself
- * cannot say it, and its peers may not have noticed. */
+/* Where a rank was that has ended, and who failed before it (job.h), for the launcher: the rank
+ * itself cannot say it, and its peers may not have noticed. */
 #include <string.h>
 
 #include "tools/status/job.h"

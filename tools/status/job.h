@@ -74,8 +74,8 @@ struct json_t *job_to_json(const struct job *job);
  * segment that one of its peers still has open. ended.c. */
 void job_write_end(int ended, const int *peers, size_t npeers, char *text, size_t size);
 
-/* The process of the rank that had failed when a rank of process `ended` did, if that is one of the peers;
- * 0: none, or not known. Read as above. ended.c. */
+/* The process of the rank that had failed when a rank of process `ended` did, if that is one of the
+ * peers; 0: none, or not known. Read as above. ended.c. */
 int job_failed_before(int ended, const int *peers, size_t npeers);
 
 #endif

@@ -52,11 +52,11 @@ struct flow_values {
   uint64_t reused; /* which may be something else altogether behind it, by the same name */
   bool tests_more; /* something else decides, too */
   bool counts;     /* it compares what each round of the loop around it adds to, and may end that */
-  /* It ends a loop by what that counts, from a number to a number: the first round never ends there, and no compiler asks for that in
-   * front of the loop. */
+  /* It ends a loop by what that counts, from a number to a number: the first round never ends
+   * there, and no compiler asks for that in front of the loop. */
   bool counts_numbers;
-  /* What the last call in the block goes to, a number that no other function has, if what it returns
-   * alone decides where control goes behind the block; 0: not so, or not known. */
+  /* What the last call in the block goes to, a number that no other function has, if what it
+   * returns alone decides where control goes behind the block; 0: not so, or not known. */
   uint32_t asks;
 };
 
@@ -97,35 +97,37 @@ struct flow;
 
 /* Keeps nothing of graph. NULL: larger than the limits above, an edge to no block, or no memory.
  *
- * A cycle that control enters at several blocks, its entries, is a loop if blocks of it decide between
- * entries that stand before them in the function (past 16 blocks that only lead on). Compilers make
- * such cycles of a loop whose rounds begin with a test (`for (...) { if (c) x(); y(); }`): one copy of
- * it stands in front of the loop, another one behind y, and both lead to x and to y. The loop's head
- * is a hub, a block without sites which all ways into the cycle lead to, and the ways from those
- * blocks to entries, and which leads on to the entries. Its position is UINT32_MAX less the number of
- * hubs before it. Sixteen such cycles within each other get hubs, in functions of half the limits
- * above.
+ * A cycle that control enters at several blocks, its entries, is a loop if blocks of it decide
+ * between entries that stand before them in the function (past 16 blocks that only lead on).
+ * Compilers make such cycles of a loop whose rounds begin with a test (`for (...) { if (c) x();
+ * y(); }`): one copy of it stands in front of the loop, another one behind y, and both lead to x
+ * and to y. The loop's head is a hub, a block without sites which all ways into the cycle lead to,
+ * and the ways from those blocks to entries, and which leads on to the entries. Its position is
+ * UINT32_MAX less the number of hubs before it. Sixteen such cycles within each other get hubs, in
+ * functions of half the limits above.
  *
- * Nor is it a cycle of its own where the loop around it begins with a block without sites that decides between the
- * same entries: then the blocks that decide so lead to that head. A compiler copies it to where it knows something of a
- * round (`for (...) { if (c) x(); if (i == 0 && rank == 0) y(); ... }`), and goes on with the next round from there.
+ * Nor is it a cycle of its own where the loop around it begins with a block without sites that
+ * decides between the same entries: then the blocks that decide so lead to that head. A compiler
+ * copies it to where it knows something of a round (`for (...) { if (c) x(); if (i == 0 && rank ==
+ * 0) y(); ... }`), and goes on with the next round from there.
  *
- * Nor is a cycle of several entries left where one of them is its test: a block without sites that decides between
- * another entry and a way out. A block in front of the cycle that decides between the same two leads to the
- * test; so does one that decides between that entry and the test: it decides of the first round.
- * `for (...) x(); while (c) y();` is compiled so that c is tested behind x as well, and from there control enters
- * the second loop behind its test.
+ * Nor is a cycle of several entries left where one of them is its test: a block without sites that
+ * decides between another entry and a way out. A block in front of the cycle that decides between
+ * the same two leads to the test; so does one that decides between that entry and the test: it
+ * decides of the first round. `for (...) x(); while (c) y();` is compiled so that c is tested
+ * behind x as well, and from there control enters the second loop behind its test.
  *
  * A loop whose condition is tested at several places is taken for one with a single test, its head,
- * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`. Such
- * tests are blocks with two ways, the same for all of them past blocks that only lead on (heads of
- * loops aside; one with two ways that come to one block only leads on, too; all blocks that only return are
- * taken for one): to one block, to which
+ * which all of them lead to: `while (c) x();` is often compiled to `if (c) do x(); while (c);`.
+ * Such tests are blocks with two ways, the same for all of them past blocks that only lead on
+ * (heads of loops aside; one with two ways that come to one block only leads on, too; all blocks
+ * that only return are taken for one): to one block, to which
  * nothing else leads, and to another. Some of them stand in a loop whose head is the first of the
- * two, and some in front of it: guards. Control comes to each guard before it comes to any other test
- * of the loop. There is no guard where a test counts numbers (flow_values). Of a test of several conditions sixteen are found. If the tests all ask the same
- * function (flow_values), and nothing but them ends the loop, those calls are one, which stands in
- * the loop: `while (f()) x();`.
+ * two, and some in front of it: guards. Control comes to each guard before it comes to any other
+ * test of the loop. There is no guard where a test counts numbers (flow_values). Of a test of
+ * several conditions sixteen are found. If the tests all ask the same function (flow_values), and
+ * nothing but them ends the loop, those calls are one, which stands in the loop: `while (f())
+ * x();`.
  *
  * What can reach neither a return nor a loop without end (it ends in a call that does not return,
  * or an unhandled exception) comes last in the order, so that no since spans it; its own since is
@@ -150,8 +152,8 @@ size_t flow_bytes(const struct flow *flow);
  *
  * The turn and PLACE_FIXED come from the graph's values.
  *
- * Nodes of functions with more than 65,535 sites and loops, and those in a cycle without a head, have
- * no PLACE_ORDERED. Loops without sites are no nodes: since and until pass over them. */
+ * Nodes of functions with more than 65,535 sites and loops, and those in a cycle without a head,
+ * have no PLACE_ORDERED. Loops without sites are no nodes: since and until pass over them. */
 uint32_t flow_nodes(const struct flow *flow, uint32_t block, uint32_t site, uint32_t position,
                     uint32_t function_id, struct place_node *nodes, uint32_t room);
 

@@ -56,8 +56,8 @@ struct flow_work {
   bool *early;       /* edges: flow_early.c */
 };
 
-/* flow_copy.c: a graph that a step changes, and more of a block. Where no step has, graph is the one
- * that it was made of, and the arrays are NULL. */
+/* flow_copy.c: a graph that a step changes, and more of a block. Where no step has, graph is the
+ * one that it was made of, and the arrays are NULL. */
 struct flow_copy {
   struct flow_graph graph; /* of the arrays below */
   struct flow_block *blocks;
@@ -72,8 +72,9 @@ void flow_copy_drop(struct flow_copy *made);
 /* Takes away the edges that come from FLOW_NONE. */
 void flow_copy_tidy(struct flow_copy *made);
 
-/* flow_hubs.c: a graph in which control enters each cycle at one block (flow_analyse in flow.h): its
- * hubs are behind the blocks of the other graph. False: no memory; then there is nothing to drop. */
+/* flow_hubs.c: a graph in which control enters each cycle at one block (flow_analyse in flow.h):
+ * its hubs are behind the blocks of the other graph. False: no memory; then there is nothing to
+ * drop. */
 bool flow_find_hubs(const struct flow_graph *graph, struct flow_copy *made);
 
 /* flow_rotate.c: a graph in which loops that a compiler has rotated are as they were (flow_analyse
@@ -92,7 +93,8 @@ bool flow_find_loops(struct flow_work *work);
 /* The innermost loop that both loops are in, or are. */
 uint32_t flow_common_loop(const struct flow_work *work, uint32_t a, uint32_t b);
 
-/* flow_early.c: marks early ways out (flow_analyse in flow.h), and late blocks. False: no memory. */
+/* flow_early.c: marks early ways out (flow_analyse in flow.h), and late blocks. False: no memory.
+ */
 bool flow_find_early(struct flow_work *work);
 
 /* flow_order.c: children, siblings, orders. */

@@ -3,9 +3,9 @@
  *
  * What can be reached is some spans of orders, put together from behind, in the order of the items:
  * the two halves of a branch stand between what comes before and after it. An item keeps the
- * longest span; more than SPANS_MAX apart are not followed. What comes to no end, and what only early
- * ways out lead to, is in none: it stands behind all else, and checks of errors would make one span of
- * it that is longer than those of the program's own way. */
+ * longest span; more than SPANS_MAX apart are not followed. What comes to no end, and what only
+ * early ways out lead to, is in none: it stands behind all else, and checks of errors would make
+ * one span of it that is longer than those of the program's own way. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>

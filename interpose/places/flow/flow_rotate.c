@@ -1,5 +1,5 @@
-/* Loops that a compiler has rotated are put back as they were: see flow_analyse in flow.h. Called by
- * it, before all other steps. */
+/* Loops that a compiler has rotated are put back as they were: see flow_analyse in flow.h. Called
+ * by it, before all other steps. */
 #include "interpose/places/flow/flow_private.h"
 
 #include <stdlib.h>
@@ -102,9 +102,9 @@ static bool rotate_only_returns(const struct rotation *rotation, uint32_t block)
   return is->sites == 0 && is->returns && rotation->first[block] == FLOW_NONE;
 }
 
-/* Where all of a block's ways come to; the block itself, if they part. A function may return at several
- * blocks that do nothing else: a compiler makes such a one for a guard, where the registers that the loop
- * needs are not saved yet. */
+/* Where all of a block's ways come to; the block itself, if they part. A function may return at
+ * several blocks that do nothing else: a compiler makes such a one for a guard, where the registers
+ * that the loop needs are not saved yet. */
 static uint32_t rotate_way_of(const struct rotation *rotation, uint32_t block) {
   const struct flow_edge *edges = rotation->made->edges;
   uint32_t first = rotation->first[block], second = rotation->second[block];
@@ -213,8 +213,8 @@ static void rotate_note_edges(struct rotation *rotation) {
   }
 }
 
-/* Whether control comes to each guard of a loop before it comes to any other of its tests. If it did
- * not, a loop around the guard would become one with the guard's. */
+/* Whether control comes to each guard of a loop before it comes to any other of its tests. If it
+ * did not, a loop around the guard would become one with the guard's. */
 static bool rotate_guards_come_first(struct rotation *rotation, uint32_t head) {
   const struct flow_graph *graph = &rotation->made->graph;
   struct flow_lists next;
@@ -264,7 +264,8 @@ static uint32_t rotate_head_of(const struct rotation *rotation, uint32_t block) 
   return FLOW_NONE;
 }
 
-/* Adds a block for each rotated loop, which decides for all its tests. Returns whether there are any.
+/* Adds a block for each rotated loop, which decides for all its tests. Returns whether there are
+ * any.
  */
 static bool rotate_add_tests(struct rotation *rotation) {
   struct flow_copy *made = rotation->made;
@@ -297,8 +298,8 @@ static void rotate_note_asked(struct rotation *rotation, uint32_t test, uint32_t
   rotation->marked[test] = true;
 }
 
-/* Whether nothing but its tests ends a loop. What is checked in each round for an error is no test of
- * one. */
+/* Whether nothing but its tests ends a loop. What is checked in each round for an error is no test
+ * of one. */
 static bool rotate_ends_by_tests(struct rotation *rotation, uint32_t head,
                                  const struct flow_lists *previous) {
   const struct flow_graph *graph = &rotation->made->graph;

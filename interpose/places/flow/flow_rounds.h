@@ -1,5 +1,6 @@
 /* Loops of a graph, and which blocks lead to which in a round of them: for who looks at code before
- * it is analysed (flow.h), as native_copies.c and native_twins.c do. Loops are named by numbers of their own. */
+ * it is analysed (flow.h), as native_copies.c and native_twins.c do. Loops are named by numbers of
+ * their own. */
 #ifndef NCCL_JOIN_INTERPOSE_FLOW_ROUNDS_H
 #define NCCL_JOIN_INTERPOSE_FLOW_ROUNDS_H
 
@@ -12,8 +13,8 @@ struct flow_rounds;
 struct flow_rounds *flow_rounds_make(const struct flow_graph *graph);
 void flow_rounds_free(struct flow_rounds *rounds); /* NULL is allowed */
 
-/* The graph's blocks that control comes to, such as come before others first, but for ways round loops: at most as many as
- * it has blocks. Returns how many. */
+/* The graph's blocks that control comes to, such as come before others first, but for ways round
+ * loops: at most as many as it has blocks. Returns how many. */
 uint32_t flow_rounds_order(const struct flow_rounds *rounds, uint32_t *order);
 
 /* The innermost loop around a block; FLOW_NONE: none. */
@@ -35,8 +36,8 @@ uint32_t flow_rounds_outermost(const struct flow_rounds *rounds, uint32_t block,
  * graph's. */
 uint32_t flow_rounds_head(const struct flow_rounds *rounds, uint32_t loop);
 
-/* Whether a loop begins with the block, that of a hub with any of its entries; and whether every way
- * to the block goes through where the loop begins. */
+/* Whether a loop begins with the block, that of a hub with any of its entries; and whether every
+ * way to the block goes through where the loop begins. */
 bool flow_rounds_begins(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 bool flow_rounds_leads_in(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 
@@ -51,8 +52,8 @@ bool flow_rounds_through(const struct flow_rounds *rounds, uint32_t by, uint32_t
  * leads to itself. One thread at a time. */
 bool flow_rounds_leads(struct flow_rounds *rounds, uint32_t from, uint32_t to);
 
-/* Whether where control goes behind a block hangs on what a loop counts, or sets to numbers, as far as
- * the graph's values tell. */
+/* Whether where control goes behind a block hangs on what a loop counts, or sets to numbers, as far
+ * as the graph's values tell. */
 bool flow_rounds_is_counted(const struct flow_rounds *rounds, uint32_t loop, uint32_t block);
 
 /* Blocks that lead to a block at once, and those that it leads to. Of the rounds. */

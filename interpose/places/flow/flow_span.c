@@ -129,8 +129,8 @@ static uint32_t item_in_loop(const struct flow_work *work, uint32_t loop, uint32
   return item;
 }
 
-/* Edges from the heads of loops, listed by loop, in the stack: the first one's number, and behind them
- * each one's next. */
+/* Edges from the heads of loops, listed by loop, in the stack: the first one's number, and behind
+ * them each one's next. */
 struct head_edges {
   uint32_t *first, *next;
 };
@@ -162,8 +162,8 @@ static bool is_left_by_its_head(const struct flow_work *work, const struct head_
   return leaves && goes_on;
 }
 
-/* Whether an item of a loop follows on every way from the head that does not leave the loop at once. The
- * head does itself, if no way does, or if there is nothing else. */
+/* Whether an item of a loop follows on every way from the head that does not leave the loop at
+ * once. The head does itself, if no way does, or if there is nothing else. */
 static bool is_of_each_round(const struct flow_work *work, const struct flow_dominators *tree,
                              const struct head_edges *edges, uint32_t loop, uint32_t item) {
   if (item == work->head[loop])

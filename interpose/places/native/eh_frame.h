@@ -29,10 +29,12 @@ enum frame_pointer {
   FRAME_POINTER_LOST,
 };
 
-/* Registers that a function leaves as they were, besides the frame pointer: rbx, r12, r13, r14 and r15. */
+/* Registers that a function leaves as they were, besides the frame pointer: rbx, r12, r13, r14 and
+ * r15. */
 #define EH_KEPT 5u
 
-/* Where the caller's value of one of them is: at the CFA plus this, a negative number; or one of these. */
+/* Where the caller's value of one of them is: at the CFA plus this, a negative number; or one of
+ * these. */
 enum { FRAME_KEPT_SAME = 0, FRAME_KEPT_LOST = 1 };
 
 struct frame_rule {

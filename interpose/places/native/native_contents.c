@@ -1,6 +1,6 @@
-/* What x86-64's instructions do to what is held in registers and in a function's frame, for its conditions
- * (native_contents.h): by the opcode maps of the Intel 64 manual (volume 2, appendix A). What is left out here is taken
- * to change everything. */
+/* What x86-64's instructions do to what is held in registers and in a function's frame, for its
+ * conditions (native_contents.h): by the opcode maps of the Intel 64 manual (volume 2, appendix A).
+ * What is left out here is taken to change everything. */
 #include "interpose/places/native/native_held.h"
 
 #include <string.h>
@@ -33,7 +33,8 @@ static void set_bit_tested(struct native_testing *testing, struct native_held by
   testing->compared.is_bit = true;
 }
 
-/* Whether something is 0. Of a flag that has been kept that is how a and b compared; which of the two it tells is left open. */
+/* Whether something is 0. Of a flag that has been kept that is how a and b compared; which of the
+ * two it tells is left open. */
 static void set_tested(struct native_testing *testing, struct native_held held, uint32_t bits) {
   if (held.truth != 0 && held.truth == testing->ntruths && testing->truth.bits != 0) {
     testing->compared = testing->truth;
@@ -291,7 +292,8 @@ static bool step_one(struct native_testing *testing, const struct native_operand
   return true;
 }
 
-/* Bits that an instruction writes of a vector register: MOVSS, MOVSD and MOVQ, MOVLPS and MOVHPS, and others. */
+/* Bits that an instruction writes of a vector register: MOVSS, MOVSD and MOVQ, MOVLPS and MOVHPS,
+ * and others. */
 static uint32_t bits_of_vector(const struct native_operands *is) {
   bool is_half = is->opcode == 0x13 || is->opcode == 0x17 || is->opcode == 0xD6;
   bool is_scalar = is->opcode == 0x11 && is->repeats;

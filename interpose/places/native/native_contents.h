@@ -1,5 +1,5 @@
-/* What the files that read a function's conditions share: native_tests.c has the blocks, native_contents.c what each
- * instruction does to what is held where. Not for anybody else. */
+/* What the files that read a function's conditions share: native_tests.c has the blocks,
+ * native_contents.c what each instruction does to what is held where. Not for anybody else. */
 #ifndef NCCL_JOIN_INTERPOSE_NATIVE_CONTENTS_H
 #define NCCL_JOIN_INTERPOSE_NATIVE_CONTENTS_H
 
@@ -16,7 +16,8 @@ enum { NATIVE_TESTED_SLOTS = 48, NATIVE_TESTED = NATIVE_REGISTERS + NATIVE_TESTE
 struct native_held {
   uint64_t by;  /* variables, before the block, that it is made of */
   int64_t plus; /* the number: of is_number, or what has been added to the variable */
-  /* It has been read, on some way at least, from a word of memory that is no part of the frame; bits 0: it has not. */
+  /* It has been read, on some way at least, from a word of memory that is no part of the frame;
+   * bits 0: it has not. */
   struct native_memory {
     int64_t at;    /* from where the variable leads; without one, the address */
     uint32_t base; /* the variable, from 1 on; 0: none */
@@ -49,7 +50,8 @@ struct native_comparison {
 struct native_testing {
   struct native_frame_use use;
   struct {
-    /* RSP: at so many bytes from the frame's CFA. NATIVE_STATIC: a word of the object that the function writes to. Others may do so, too. */
+    /* RSP: at so many bytes from the frame's CFA. NATIVE_STATIC: a word of the object that the
+     * function writes to. Others may do so, too. */
     uint32_t base;
     int64_t at;
   } slots[NATIVE_TESTED_SLOTS]; /* those met so far, of all blocks */

@@ -203,8 +203,8 @@ static bool calls_as(struct copying *copying, const struct way *copy, const stru
          goes_as(copying, after_left, after_right, loop, depth);
 }
 
-/* Whether a branch out of a loop is for something that the loop does not count: an error, mostly. No
- * compiler knows which round is the last one by it. */
+/* Whether a branch out of a loop is for something that the loop does not count: an error, mostly.
+ * No compiler knows which round is the last one by it. */
 static bool gives_up(const struct copying *copying, const struct way *branch,
                      const struct way *taken) {
   uint32_t from = copying->block_at[branch->at.position],
@@ -288,8 +288,9 @@ static enum before look_back(struct copying *copying, uint32_t block, size_t end
   return block == 0 ? BEFORE_NONE : BEFORE_COPY;
 }
 
-/* Whether control leaves the loop of the original between two blocks, not by what the loop counts, and may come to the
- * original in this round yet where it does: a compiler has put what it knows of the last round behind the loop. */
+/* Whether control leaves the loop of the original between two blocks, not by what the loop counts,
+ * and may come to the original in this round yet where it does: a compiler has put what it knows of
+ * the last round behind the loop. */
 static bool parts_here(const struct copying *copying, uint32_t from, uint32_t to,
                        const struct native_call *original) {
   const struct flow_rounds *rounds = copying->rounds;
@@ -300,9 +301,9 @@ static bool parts_here(const struct copying *copying, uint32_t from, uint32_t to
          flow_rounds_leads(copying->rounds, from, block_of(copying, original));
 }
 
-/* Whether control comes to a copy, but for what is called on its own way, from where it leads to the
- * original in the same round. Where nothing is called on that way, it may as well be the way to what is
- * left over behind the loop. */
+/* Whether control comes to a copy, but for what is called on its own way, from where it leads to
+ * the original in the same round. Where nothing is called on that way, it may as well be the way to
+ * what is left over behind the loop. */
 static bool comes_as(struct copying *copying, const struct native_call *copy,
                      const struct native_call *original) {
   const struct flow_lists *previous = flow_rounds_previous(copying->rounds);

@@ -120,7 +120,8 @@ static struct native_variable variable_of(const struct search *search, uint32_t 
                                   .at = search->testing->slots[slot].at};
 }
 
-/* What the counter is compared with stays as it is, and is known. What each round reads anew from one word of memory is that. */
+/* What the counter is compared with stays as it is, and is known. What each round reads anew from
+ * one word of memory is that. */
 static bool find_limit(const struct search *search, struct native_word *limit) {
   if (limit->kind == NATIVE_WORD_VARIABLE && limit->plus == 0 &&
       search->words.round[limit->of].kind == NATIVE_WORD_MEMORY)
@@ -130,7 +131,8 @@ static bool find_limit(const struct search *search, struct native_word *limit) {
   return limit->kind != NATIVE_WORD_UNKNOWN && (!is_led_to || counters_stay(search, limit->of));
 }
 
-/* Whether control leaves the loop behind a block if what that compares is equal; otherwise if it is not. */
+/* Whether control leaves the loop behind a block if what that compares is equal; otherwise if it is
+ * not. */
 static bool leaves_if_equal(const struct search *search, const struct native_decision *decision) {
   bool jump_leaves = false;
   for (uint32_t i = 0; i < search->graph->nedges; i++) {
@@ -141,8 +143,9 @@ static bool leaves_if_equal(const struct search *search, const struct native_dec
   return (decision->jumps == JUMP_IF_EQUAL) == jump_leaves;
 }
 
-/* Whether a condition that each round comes to, and that compares the counter with a number, ends the loop in the second one at the latest:
- * where each round sets the counter to a number, with that; where it adds to the counter, with all numbers but one. */
+/* Whether a condition that each round comes to, and that compares the counter with a number, ends
+ * the loop in the second one at the latest: where each round sets the counter to a number, with
+ * that; where it adds to the counter, with all numbers but one. */
 static bool find_second(const struct search *search, struct compared *compared) {
   const struct native_decision *decision = compared->decision;
   struct native_word round = search->words.round[compared->counter.of];
@@ -225,8 +228,8 @@ static bool is_readable(const struct search *search, const struct native_site *s
   return !is_below;
 }
 
-/* A variable that holds while a call is made what another one held where the round began, and a number: itself, if it
- * does. there: what variables hold then. */
+/* A variable that holds while a call is made what another one held where the round began, and a
+ * number: itself, if it does. there: what variables hold then. */
 static bool find_holder(const struct search *search, const struct native_site *site,
                         const struct native_word *there, struct native_word of,
                         struct native_variable *holder, int64_t *plus) {
@@ -274,8 +277,8 @@ static void add_counter(struct search *search, struct native_counter counter) {
   graph->counters[graph->ncounters++] = counter;
 }
 
-/* What a call in the loop can tell of its rounds. What comes behind the condition of a loop of two rounds, and is not left by that, is
- * in the first one. */
+/* What a call in the loop can tell of its rounds. What comes behind the condition of a loop of two
+ * rounds, and is not left by that, is in the first one. */
 static void count_site(struct search *search, const struct compared *compared,
                        const struct native_site *site) {
   const struct native_words *words = &search->words;

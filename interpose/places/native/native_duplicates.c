@@ -8,8 +8,8 @@ static bool has_block(const uint32_t *blocks, uint32_t count, uint32_t block) {
   return false;
 }
 
-/* Whether two blocks have as many calls and lead on to the same blocks, one of which decides, with no
- * call on the way, which of the two comes next. */
+/* Whether two blocks have as many calls and lead on to the same blocks, one of which decides, with
+ * no call on the way, which of the two comes next. */
 static bool are_one_block(const struct native_graph *graph, const struct flow_rounds *rounds,
                           uint32_t one, uint32_t other) {
   const struct flow_lists *next = flow_rounds_next(rounds);

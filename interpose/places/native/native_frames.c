@@ -258,7 +258,8 @@ bool native_memory_read(uintptr_t at, uint32_t bytes, uint64_t *word) {
   return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)bytes;
 }
 
-/* What the registers hold where the calling function stands: at one instruction, for which its rule counts. */
+/* What the registers hold where the calling function stands: at one instruction, for which its rule
+ * counts. */
 static inline __attribute__((always_inline)) struct native_caller
 registers_here(struct native_registers *to) {
   struct native_caller at = {0, 0, 0};
@@ -277,7 +278,8 @@ registers_here(struct native_registers *to) {
   return at;
 }
 
-/* Registers that the function of the frame has saved are from here on where it has put them. `before`: what the frame was found by. */
+/* Registers that the function of the frame has saved are from here on where it has put them.
+ * `before`: what the frame was found by. */
 static void undo_saving(struct native_registers *registers, const struct native_frame *frame,
                         const struct native_caller *before, const struct native_caller *now) {
   for (uint32_t i = 0; i < EH_KEPT; i++) {

@@ -69,7 +69,8 @@ struct native_stack {
  * then. */
 bool native_stack_read(struct native_stack *stack, native_tells *tells);
 
-/* A register that calls keep: what it holds in a function while that waits for the one it has called. */
+/* A register that calls keep: what it holds in a function while that waits for the one it has
+ * called. */
 struct native_register {
   uintptr_t value;
   uintptr_t at; /* where that lies on the stack; 0: in the register itself, still */
@@ -85,8 +86,8 @@ struct native_registers {
 /* Those of the calling thread's frame that has this CFA; of x86-64 only. False: there is none. */
 bool native_registers_read(uintptr_t cfa, struct native_registers *registers);
 
-/* A word of the calling thread's memory: 4 or 8 bytes. False: it cannot be read. A system call where it is not on the
- * thread's stack. */
+/* A word of the calling thread's memory: 4 or 8 bytes. False: it cannot be read. A system call
+ * where it is not on the thread's stack. */
 bool native_memory_read(uintptr_t at, uint32_t bytes, uint64_t *word);
 
 /* The stack that the thread was begun with. */

@@ -9,8 +9,9 @@
 
 #define NATIVE_FUNCTION_MAX (1u << 20) /* bytes, moved parts included */
 
-/* A register that calls keep, or a word of the function's frame: at so many bytes from where the register leads, or for rsp from the frame's CFA. Or
- * a word of the object, whose address that is. */
+/* A register that calls keep, or a word of the function's frame: at so many bytes from where the
+ * register leads, or for rsp from the frame's CFA. Or a word of the object, whose address that is.
+ */
 struct native_variable {
   bool is_slot;
   uint8_t reg; /* the processor's number; NATIVE_STATIC: of the object */
@@ -25,7 +26,8 @@ enum native_limit {
   NATIVE_LIMIT_MEMORY,   /* the word at number, or, with has_base, at limit_in plus number */
 };
 
-/* What a loop around a call counts, and where that lies while the call is made (native_counters.h). */
+/* What a loop around a call counts, and where that lies while the call is made (native_counters.h).
+ */
 struct native_counter {
   uint32_t position; /* the last byte of the call */
   uint32_t depth;    /* how many loops of the function are around that loop */
@@ -52,7 +54,8 @@ struct native_graph {
   struct native_copy {
     uint32_t position, of;
   } * copies;
-  /* Calls that may be copies of each other, and whether that is in two branches with all of them. */
+  /* Calls that may be copies of each other, and whether that is in two branches with all of them.
+   */
   struct native_twin {
     uint32_t position; /* its last byte */
     bool is_branch;
@@ -92,7 +95,8 @@ void native_graph_drop(struct native_graph *graph);
 void native_decide(struct native_graph *graph, const struct native_code *code,
                    const uint32_t *block_at);
 
-/* native_tests.c: values of the graph (flow.h), and its counters, of x86-64's code. For native_graph.c. */
+/* native_tests.c: values of the graph (flow.h), and its counters, of x86-64's code. For
+ * native_graph.c. */
 void native_find_tests(struct native_graph *graph, const struct native_code *code,
                        const uint32_t *block_at);
 
@@ -103,23 +107,25 @@ void native_find_tests(struct native_graph *graph, const struct native_code *cod
  *   - both call the same function, by its address or through the same word of memory;
  *   - none of the arguments in registers differs, as far as they are numbers, addresses, or words
  *     of the frame, and one is known to be the same;
- *   - it stands behind the innermost loop of the original, and in all others; or their blocks are one, and
- *     the original's stands in the loop around the copy's (native_twins.h): then that is enough;
- *   - control comes to it, but for what is called on its own way, from calls that lead to the original in
- *     the same round, and something is called there: what is left over behind a loop looks like a copy else;
+ *   - it stands behind the innermost loop of the original, and in all others; or their blocks are
+ *     one, and the original's stands in the loop around the copy's (native_twins.h): then that is
+ *     enough;
+ *   - control comes to it, but for what is called on its own way, from calls that lead to the
+ *     original in the same round, and something is called there: what is left over behind a loop
+ *     looks like a copy else;
  *   - control goes on from it as it may from the original: past branches that only the original
  *     has, as the way is known here, to the same block or to such calls, in the same round of the
- *     loops around both. That both return tells nothing, nor does a way out of the original's loop, unless
- *     the loop counts what decides: errors have such ways.
- * Of two branches of one condition neither is taken for a copy of the other: two calls of the source would be
- * one place, and where ranks stand at both nothing would be told.
+ *     loops around both. That both return tells nothing, nor does a way out of the original's loop,
+ *     unless the loop counts what decides: errors have such ways.
+ * Of two branches of one condition neither is taken for a copy of the other: two calls of the
+ * source would be one place, and where ranks stand at both nothing would be told.
  *
  * Then it finds twins (native_twins.c): calls that may be copies of each other, while the same code
  * is made of a source in which they are two. Both are as above in function and arguments, and
  *   - each stands in a loop in which the other does not, and one of these two loops makes all calls
  *     that the other makes: a compiler makes two of one (gcc's -fsplit-loops, -funswitch-loops);
- *   - or one stands in a loop, and the other behind that: control comes past both, or through the loop
- *     to it, as a condition decides from which nothing is called on the way into the loop
+ *   - or one stands in a loop, and the other behind that: control comes past both, or through the
+ *     loop to it, as a condition decides from which nothing is called on the way into the loop
  *     (`b = next(); while (b) { nb = next(); step(b); b = nb; }`, whose last round is put there).
  * There are none in a function with too many calls, nor in one that has nothing in registers that
  * calls keep: it is not optimised.

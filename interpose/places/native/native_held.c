@@ -111,7 +111,8 @@ void native_forget_held(struct native_testing *testing, uint32_t first) {
     testing->contents[i] = native_anything;
 }
 
-/* What the stack pointer leads to where it is lost is no word that the frame pointer leads to: a function with both has arrays there. */
+/* What the stack pointer leads to where it is lost is no word that the frame pointer leads to: a
+ * function with both has arrays there. */
 static void forget_slots(struct native_testing *testing, bool of_stack_alone) {
   if (!of_stack_alone)
     native_forget_held(testing, NATIVE_REGISTERS);

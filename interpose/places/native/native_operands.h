@@ -32,7 +32,8 @@ struct native_operands {
  * is said of ModRM is right for opcodes that native_values.c knows. */
 bool native_operands_read(struct native_operands *is, const uint8_t *code, size_t length);
 
-/* The same of an instruction with a VEX or EVEX prefix: its opcode, and ModRM, whatever the opcode is. */
+/* The same of an instruction with a VEX or EVEX prefix: its opcode, and ModRM, whatever the opcode
+ * is. */
 struct native_vector {
   uint8_t map;      /* of opcodes: 1 for 0F, 2 for 0F 38, 3 for 0F 3A, and others */
   uint8_t prefix;   /* 0: none; 1: 66; 2: F3; 3: F2 */

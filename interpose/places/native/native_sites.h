@@ -77,8 +77,9 @@ struct native_site {
   _Atomic uintptr_t key;
   _Atomic bool is_watched;   /* native_site_watch */
   _Atomic bool is_described; /* native_site_tell */
-  /* Of a site that is watched: where the loop's counter lies as the call is made (struct native_place_of); with NATIVE_AND_OUTER that of
-   * the loop in the outermost one, whose own counter is `outer`; and what they were when a thread last took note of it
+  /* Of a site that is watched: where the loop's counter lies as the call is made (struct
+   * native_place_of); with NATIVE_AND_OUTER that of the loop in the outermost one, whose own
+   * counter is `outer`; and what they were when a thread last took note of it
    * (native_counters_mixed), below the thread's number (guard.h). */
   _Atomic uint8_t counter_in, outer_in;
   _Atomic int32_t counter_at, outer_at;
@@ -149,8 +150,8 @@ static inline uint32_t native_counters_mixed(uint32_t outer, uint32_t within) {
   return outer * UINT32_C(0x9e3779b1) + within;
 }
 
-/* The lower half of a counter. False: it lies nowhere that is known. has_frame: the function of that CFA keeps a frame. Only in a file
- * that leaves the program's registers alone (places.h). */
+/* The lower half of a counter. False: it lies nowhere that is known. has_frame: the function of
+ * that CFA keeps a frame. Only in a file that leaves the program's registers alone (places.h). */
 static inline __attribute__((always_inline)) bool native_counter_read(uint8_t in,
                                                                       const _Atomic int32_t *at,
                                                                       uintptr_t cfa, bool has_frame,
@@ -211,8 +212,8 @@ __attribute__((noinline, unused)) static bool native_counters_read(const struct 
   return true;
 }
 
-/* Whether the site's loops are in the rounds in which the thread last took note of it. thread: its number, in the upper half. As
- * native_counter_read. */
+/* Whether the site's loops are in the rounds in which the thread last took note of it. thread: its
+ * number, in the upper half. As native_counter_read. */
 static inline __attribute__((always_inline)) bool
 native_site_is_in_round(const struct native_site *site, uintptr_t cfa, uint64_t thread,
                         bool has_frame) {
@@ -233,8 +234,8 @@ struct native_bounds {
 };
 
 /* native_site_is_at where frames are found by their frame pointers, as they are saved one in the
- * other; the caller's by the function whose CFA this is (NATIVE_POINTER_AT). Nothing is read outside of the
- * stack above the CFA. */
+ * other; the caller's by the function whose CFA this is (NATIVE_POINTER_AT). Nothing is read
+ * outside of the stack above the CFA. */
 static inline __attribute__((always_inline)) bool
 native_site_is_chained_at(const struct native_site *site, uintptr_t return_address, uintptr_t cfa,
                           const struct native_bounds *stack) {
@@ -283,7 +284,8 @@ native_site_is_as_then(const struct native_site *site, uintptr_t return_address,
 struct native_site *native_site_find(const struct native_caller *caller, struct native_site *after,
                                      native_tells *tells, uint32_t *id);
 
-/* Whether a loop around the site says its rounds. Then each call there is to be looked at by who asks for the site. */
+/* Whether a loop around the site says its rounds. Then each call there is to be looked at by who
+ * asks for the site. */
 void native_site_tell(struct native_site *site, bool says_rounds);
 
 /* To be called before an object is opened: if one has been closed, other code may come to lie at

@@ -99,7 +99,8 @@ static int64_t depth_behind(const struct native_testing *testing, const struct f
                                                                          : before + grows;
 }
 
-/* As the blocks' pushes and pops tell. A block that control comes to with one depth or another has none. */
+/* As the blocks' pushes and pops tell. A block that control comes to with one depth or another has
+ * none. */
 static void find_depths(const struct native_graph *graph, const struct native_testing *testing,
                         int64_t *depths, bool *has) {
   memset(has, 0, graph->nblocks);

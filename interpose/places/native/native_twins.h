@@ -21,8 +21,8 @@ struct native_calls {
   bool keep; /* the function has values in registers that calls keep: it is optimised */
 };
 
-/* Blocks that control comes to from a block without a call on the way, itself first. Returns how many;
- * of more than LEADING_MAX the others are left out. */
+/* Blocks that control comes to from a block without a call on the way, itself first. Returns how
+ * many; of more than LEADING_MAX the others are left out. */
 enum { LEADING_MAX = 16 };
 uint32_t native_straight_from(const struct native_graph *graph, const struct flow_rounds *rounds,
                               uint32_t block, uint32_t passed[LEADING_MAX]);

@@ -1,5 +1,6 @@
-/* What instructions with VEX and EVEX prefixes do to what is held in registers and in a function's frame (native_held.h): mostly nothing,
- * as they work on vector registers. By the opcode maps of the Intel 64 manual (volume 2, appendix A) and the instructions' own pages. */
+/* What instructions with VEX and EVEX prefixes do to what is held in registers and in a function's
+ * frame (native_held.h): mostly nothing, as they work on vector registers. By the opcode maps of
+ * the Intel 64 manual (volume 2, appendix A) and the instructions' own pages. */
 #include <string.h>
 
 #include "interpose/places/native/native_held.h"

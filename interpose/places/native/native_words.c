@@ -190,7 +190,8 @@ static struct native_word words_memory(const struct native_words *words, struct 
   return word;
 }
 
-/* The same of a variable, which keeps what a word of memory holds where it is read again on one of the ways alone. */
+/* The same of a variable, which keeps what a word of memory holds where it is read again on one of
+ * the ways alone. */
 static struct native_word words_either_of(const struct native_words *words, uint32_t variable,
                                           struct native_word a, struct native_word b) {
   struct native_word made = words_either(a, b);
@@ -255,9 +256,10 @@ static bool words_are_met(const struct native_decision *decision, const struct f
                                                  : false);
 }
 
-/* There what holds one of the two holds the other, too, if that is a number, or what a variable has held since the round began: so what an inner
- * loop has counted is its limit behind it. In the loop itself what is known already stays: where another way comes there, too, both must say
- * the same. */
+/* There what holds one of the two holds the other, too, if that is a number, or what a variable has
+ * held since the round began: so what an inner loop has counted is its limit behind it. In the loop
+ * itself what is known already stays: where another way comes there, too, both must say the same.
+ */
 static void words_meet(const struct native_words *words, const struct native_decision *decision,
                        struct native_word one, struct native_word other, struct native_word *made) {
   const struct native_counting *counting = words->counting;
@@ -281,7 +283,8 @@ static void words_meet(const struct native_words *words, const struct native_dec
     made[one.of] = is;
 }
 
-/* Along an edge. Where an exception is handled that the block throws it may have done something, or nothing yet. */
+/* Along an edge. Where an exception is handled that the block throws it may have done something, or
+ * nothing yet. */
 static void words_leave(const struct native_words *words, const struct flow_edge *edge,
                         struct native_word *made) {
   uint32_t decision = words->decision[edge->from];

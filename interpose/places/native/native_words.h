@@ -1,8 +1,10 @@
-/* What the variables of a function hold in a round of a loop, in terms of what they held where the round began: the registers, and the
- * words of the frame and of the object that native_contents.h follows, by the numbers that they have there. For native_counters.c.
+/* What the variables of a function hold in a round of a loop, in terms of what they held where the
+ * round began: the registers, and the words of the frame and of the object that native_contents.h
+ * follows, by the numbers that they have there. For native_counters.c.
  *
- * First the code is read once, and what each block does to its variables is written down (struct native_counting). Then, for a
- * loop, that is put together along the ways from where a round begins (native_words_find).
+ * First the code is read once, and what each block does to its variables is written down (struct
+ * native_counting). Then, for a loop, that is put together along the ways from where a round begins
+ * (native_words_find).
  */
 #ifndef NCCL_JOIN_INTERPOSE_NATIVE_WORDS_H
 #define NCCL_JOIN_INTERPOSE_NATIVE_WORDS_H
@@ -27,7 +29,8 @@ struct native_word {
   int64_t plus;
 };
 
-/* What variables that a block changes hold at its end, or where it calls, in terms of what they held at its beginning. */
+/* What variables that a block changes hold at its end, or where it calls, in terms of what they
+ * held at its beginning. */
 struct native_changes {
   uint32_t first, count; /* in struct native_counting's */
 };

@@ -10,8 +10,8 @@
  * themselves lie side by side; what does not fit is read by itself. */
 enum { PIECES = 256, BYTES = 48 * 1024 };
 
-/* A piece costs as much as some thousand bytes: pieces that are so near to each other are one. There
- * are no two pages between them, so what lies there can be read, too. */
+/* A piece costs as much as some thousand bytes: pieces that are so near to each other are one.
+ * There are no two pages between them, so what lies there can be read, too. */
 enum { NEAR = 2048 };
 
 struct piece {

@@ -88,20 +88,21 @@ void python_outermost_add(struct python_outermost *outermost, const struct pytho
                           uint64_t hash);
 
 /* Their nodes, outermost first, and the rounds of the loops among them (python_rounds.h). Writes at
- * most room, and returns how many. rounds: may be NULL. 0: a code object cannot be read, or has been exchanged since its
- * hash was made. What was found is kept, by hash, of at most 16,384 frames. Any thread; reads with
- * python_memory.h only. */
+ * most room, and returns how many. rounds: may be NULL. 0: a code object cannot be read, or has
+ * been exchanged since its hash was made. What was found is kept, by hash, of at most 16,384
+ * frames. Any thread; reads with python_memory.h only. */
 uint32_t python_outermost_nodes(const struct python_layout *layout,
                                 const struct python_outermost *outermost, struct place_node *nodes,
                                 uint32_t room, struct place_round *rounds);
 
-/* The outermost loops among their nodes that have iterators, up to the first that has none; returns how many. 0: there is none, or it
- * may be another one. */
+/* The outermost loops among their nodes that have iterators, up to the first that has none; returns
+ * how many. 0: there is none, or it may be another one. */
 uint32_t python_outermost_loops(const struct python_layout *layout,
                                 const struct python_outermost *outermost,
                                 struct python_loop loops[PLACE_LEVELS]);
 
-/* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none. */
+/* The frames of the thread that waits for the calling one (python_waiting.c); false: there is none.
+ */
 bool python_waiting_outermost(const struct python_layout *layout,
                               struct python_outermost *outermost);
 

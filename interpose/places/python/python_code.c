@@ -182,8 +182,9 @@ static uint64_t hash_lines(const struct python_layout *layout, const struct pyth
   return hash;
 }
 
-/* Code of no file is what its process has been given: with `python -c` each process that multiprocessing spawns
- * gets numbers of its own, of one digit or two, which moves the columns behind them. */
+/* Code of no file is what its process has been given: with `python -c` each process that
+ * multiprocessing spawns gets numbers of its own, of one digit or two, which moves the columns
+ * behind them. */
 static bool is_of_file(const struct python_code *code) {
   return code->file[0] != '<';
 }

@@ -40,7 +40,8 @@ struct python_code {
    * Equal in all processes; different for what looks different in any of these. Never 0. */
   uint64_t key;
   uint32_t first_line;
-  /* How control also leaves it: a generator by a yield, a coroutine, or an asynchronous generator, by an await, too. */
+  /* How control also leaves it: a generator by a yield, a coroutine, or an asynchronous generator,
+   * by an await, too. */
   enum { SUSPENDS_NOT, SUSPENDS_BY_YIELD, SUSPENDS_BY_AWAIT } suspends;
   uint32_t nunits;      /* code units of two bytes: opcode, argument */
   const uint8_t *units; /* as run: may be specialised; what instrumentation replaced is put back */
@@ -65,13 +66,13 @@ void python_code_free(struct python_code *code); /* NULL is allowed */
 uint32_t python_code_instruction(const struct python_layout *layout, const struct python_code *code,
                                  int64_t where);
 
-/* Whether the code is not the program's but a runner's: runpy, the bootstrap of importlib, or asyncio's, whose loop
- * goes round for each step of a coroutine. */
+/* Whether the code is not the program's but a runner's: runpy, the bootstrap of importlib, or
+ * asyncio's, whose loop goes round for each step of a coroutine. */
 bool python_code_is_runner(const struct python_code *code);
 
 /* Whether its file is of an installed package, or the interpreter's. And which folder that lies in,
- * with a '/' at the end, from the package on: "torch/distributed/". Empty: it is the program's own, or
- * not in a package, or the name is longer. */
+ * with a '/' at the end, from the package on: "torch/distributed/". Empty: it is the program's own,
+ * or not in a package, or the name is longer. */
 #define PYTHON_FOLDER_MAX 96u
 bool python_code_is_installed(const struct python_code *code);
 void python_code_folder(const struct python_code *code, char folder[PYTHON_FOLDER_MAX]);

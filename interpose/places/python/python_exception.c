@@ -13,8 +13,8 @@ enum { PATIENCE_MS = 200, ITEMS_MAX = 1024 };
 
 /* A thread without frames, as PyTorch's for the end of a process group, is asked for by one that
  * waits for it: the main thread. That does not live any more for Python once functions of atexit
- * run, as far as its module threading is there to say so: whatever has ended the program has been printed by
- * then, and left in sys. A traceback's last
+ * run, as far as its module threading is there to say so: whatever has ended the program has been
+ * printed by then, and left in sys. A traceback's last
  * frame outside of installed packages says where. Before 3.11 the answer is a tuple. */
 static const char question[] =
     "import sys\n"

@@ -50,7 +50,8 @@ static bool next_frame(const struct python_layout *layout, uint64_t *address,
 
 /* ---- nodes ---- */
 
-/* The outermost frames of the calling thread; asks: whether its rounds count. False: they cannot be read. */
+/* The outermost frames of the calling thread; asks: whether its rounds count. False: they cannot be
+ * read. */
 static bool read_outermost(const struct python_layout *layout, bool asks,
                            struct python_outermost *outermost) {
   uint64_t address = layout == NULL ? 0 : python_own_frames(layout);
@@ -127,8 +128,8 @@ static void add_frame(struct chain_text *to, const char *base, uint32_t line, ui
     to->text[to->length] = '\0';
 }
 
-/* Of the program the innermost frame and the one that called it, whatever they are; further out what
- * stands in a loop. */
+/* Of the program the innermost frame and the one that called it, whatever they are; further out
+ * what stands in a loop. */
 static void python_frames_describe(const struct python_layout *layout,
                                    const struct python_code *code, uint32_t instruction,
                                    struct chain_text *to) {

@@ -116,8 +116,8 @@ static enum python_opcode opcode_at(const struct python_layout *layout,
   return python_opcode_of(layout->opcodes, code->units[(size_t)2 * unit]);
 }
 
-/* Whether control comes from an instruction, by number, to a yield, or from one to it: another one than that itself. True without
- * memory. */
+/* Whether control comes from an instruction, by number, to a yield, or from one to it: another one
+ * than that itself. True without memory. */
 static bool comes_to_yield(const struct python_layout *layout, const struct python_code *code,
                            const struct python_graph *graph, uint32_t number, bool backwards) {
   uint32_t nblocks = graph->flow.nblocks, nedges = graph->flow.nedges;
@@ -148,8 +148,9 @@ static bool comes_to_yield(const struct python_layout *layout, const struct pyth
   return comes;
 }
 
-/* Where control goes on, by number, if the instruction, by number, asks an iterator that has nothing more: of a `for`, or a `yield
- * from` (a SEND, which jumps then; before 3.11 an instruction that yields). FLOW_NONE: it asks none. */
+/* Where control goes on, by number, if the instruction, by number, asks an iterator that has
+ * nothing more: of a `for`, or a `yield from` (a SEND, which jumps then; before 3.11 an instruction
+ * that yields). FLOW_NONE: it asks none. */
 static uint32_t behind_iterator(const struct python_layout *layout, const struct python_code *code,
                                 const struct python_graph *graph, uint32_t number) {
   uint32_t block = last_up_to(graph->firsts, graph->flow.nblocks, number);
@@ -166,8 +167,9 @@ static uint32_t behind_iterator(const struct python_layout *layout, const struct
 }
 
 /* Whether the function ends in an exception on all ways from there on, in view of how the call made
- * there ends; a generator that yields nothing more does, by StopIteration at the latest. An iterator that ends so ends the `for` or the `yield from` that
- * asks it; what an exception out of another call leads to is not followed: it may be swallowed on the way here. */
+ * there ends; a generator that yields nothing more does, by StopIteration at the latest. An
+ * iterator that ends so ends the `for` or the `yield from` that asks it; what an exception out of
+ * another call leads to is not followed: it may be swallowed on the way here. */
 static bool throws_from(const struct python_layout *layout, const struct python_code *code,
                         const struct function *function, uint32_t instruction, bool thrown) {
   uint32_t block;
@@ -215,9 +217,9 @@ static const struct python_for *for_of(const struct function *function, uint32_t
   return NULL;
 }
 
-/* The iterators on the stack are those of all `for`s in whose code the instruction stands; it may stand
- * behind a loop all the same, as that ends there. So iterators are known only where all of these are
- * loops around it. */
+/* The iterators on the stack are those of all `for`s in whose code the instruction stands; it may
+ * stand behind a loop all the same, as that ends there. So iterators are known only where all of
+ * these are loops around it. */
 static void iterators_in(const struct function *function, uint32_t instruction,
                          const struct place_node *nodes, uint32_t n, uint8_t *iterators) {
   const struct python_graph *graph = &function->graph;
@@ -257,7 +259,8 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
 
 /* ---- what a generator gives ---- */
 
-/* The instruction, by number, that has yielded: where the frame stands, or before that (since 3.13). */
+/* The instruction, by number, that has yielded: where the frame stands, or before that (since
+ * 3.13). */
 static bool find_yield(const struct python_layout *layout, const struct python_code *code,
                        const struct python_graph *graph, uint32_t instruction, uint32_t *number) {
   *number = last_up_to(graph->units, graph->ninstructions, instruction);
@@ -266,7 +269,8 @@ static bool find_yield(const struct python_layout *layout, const struct python_c
   return opcode_at(layout, code, graph->units[*number]) == OPCODE_YIELD;
 }
 
-/* Whether it stands in one loop, a `for`, whose rounds all come there; or in none, in a `yield from`. */
+/* Whether it stands in one loop, a `for`, whose rounds all come there; or in none, in a `yield
+ * from`. */
 static bool gives_each(const struct python_layout *layout, const struct python_code *code,
                        const struct function *function, uint32_t number) {
   const struct python_graph *graph = &function->graph;

@@ -25,9 +25,9 @@ uint32_t python_loops_nodes(const struct python_layout *layout, const struct pyt
                             uint32_t instruction, bool thrown, struct place_node *nodes,
                             uint8_t *iterators, uint32_t room, bool *throws);
 
-/* Of a generator that stands at the instruction, as it has yielded there: whether the first iterator on its stack counts what it
- * has given. It goes over that in its only loop, of which each round yields once, or in a `yield from` (since 3.11),
- * and yields nowhere before or behind. */
+/* Of a generator that stands at the instruction, as it has yielded there: whether the first
+ * iterator on its stack counts what it has given. It goes over that in its only loop, of which each
+ * round yields once, or in a `yield from` (since 3.11), and yields nowhere before or behind. */
 bool python_loops_gives(const struct python_layout *layout, const struct python_code *code,
                         uint32_t instruction);
 
@@ -36,7 +36,8 @@ bool python_loops_gives(const struct python_layout *layout, const struct python_
 uint32_t python_loops_line(const struct python_layout *layout, const struct python_code *code,
                            uint32_t instruction);
 
-/* The instruction that this one is a copy of, or itself: the test of a `while` is compiled twice. */
+/* The instruction that this one is a copy of, or itself: the test of a `while` is compiled twice.
+ */
 uint32_t python_loops_original(const struct python_layout *layout, const struct python_code *code,
                                uint32_t instruction);
 

@@ -13,8 +13,8 @@
  * microseconds. */
 bool python_memory_read(void *to, uint64_t from, size_t size);
 
-/* Copies n pieces, one behind the other to `to`: all, or false. n is at most 1,024. One system call,
- * 0.1 to 0.4 microseconds a piece. */
+/* Copies n pieces, one behind the other to `to`: all, or false. n is at most 1,024. One system
+ * call, 0.1 to 0.4 microseconds a piece. */
 bool python_memory_read_pieces(void *to, const struct iovec *from, size_t n);
 
 /* The word at `from`; 0 if it cannot be read. */

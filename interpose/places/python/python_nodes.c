@@ -123,12 +123,13 @@ void python_outermost_add(struct python_outermost *outermost, const struct pytho
 /* What is known of a frame by those further in. */
 struct frame_known {
   bool thrown; /* the call made there ends in an exception */
-  /* It is the library's that calls NCCL: of an installed package, as all frames further in, and in the
-   * folder of the innermost one, or one around that. */
+  /* It is the library's that calls NCCL: of an installed package, as all frames further in, and in
+   * the folder of the innermost one, or one around that. */
   bool is_library;
 };
 
-/* By frame, beginning with the innermost one that there is. Of what lies further in nothing is known. */
+/* By frame, beginning with the innermost one that there is. Of what lies further in nothing is
+ * known. */
 static void find_known(const struct python_layout *layout, const struct python_outermost *outermost,
                        uint32_t nframes, struct frame_known known[PLACE_NODES_MAX]) {
   struct frame_seen innermost = {.throws = false}, seen = {.throws = false};
@@ -146,8 +147,8 @@ static void find_known(const struct python_layout *layout, const struct python_o
   }
 }
 
-/* What a library's function decides by, before it calls NCCL, is how it is called: whether the rank is
- * in the group, say. Which rank has data the program decides, further out. */
+/* What a library's function decides by, before it calls NCCL, is how it is called: whether the rank
+ * is in the group, say. Which rank has data the program decides, further out. */
 static void always_call(struct place_node *nodes, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (nodes[i].flags & PLACE_LOOP)

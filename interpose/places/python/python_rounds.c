@@ -11,16 +11,17 @@
  * calls at its end. */
 enum { TYPE_ITERNEXT = 224 };
 
-/* Objects/listobject.c, tupleobject.c: how many the iterator has given, and of what. enumobject.c: the
- * number that comes next, and the iterator. */
+/* Objects/listobject.c, tupleobject.c: how many the iterator has given, and of what. enumobject.c:
+ * the number that comes next, and the iterator. */
 enum { COUNTER = 16, ITERATED = 24 };
 
-/* Python/bltinmodule.c: how many iterators there are, and the tuple of them. Objects/dictobject.c: how many entries there are, and how many
- * are left. Of what goes backwards (listobject.c, enumobject.c) COUNTER is the index that comes next. */
+/* Python/bltinmodule.c: how many iterators there are, and the tuple of them. Objects/dictobject.c:
+ * how many entries there are, and how many are left. Of what goes backwards (listobject.c,
+ * enumobject.c) COUNTER is the index that comes next. */
 enum { DICT_USED = 24, DICT_LEFT = 48, ZIPPED_MAX = 8 };
 
-/* Objects/rangeobject.c: before 3.12 how many have been given, where it begins, the step, and how many
- * there are; since then the next number, the step, and how many are left. */
+/* Objects/rangeobject.c: before 3.12 how many have been given, where it begins, the step, and how
+ * many there are; since then the next number, the step, and how many are left. */
 enum { RANGE_WORDS = 4 };
 
 enum { STACK_MAX = 64, TAGS = 3 };
@@ -41,15 +42,16 @@ static uint32_t as_round(uint64_t number) {
   return number <= PLACE_ROUND_MAX ? (uint32_t)number : 0;
 }
 
-/* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly. What reads
- * is compiled for either, as it is on the fast path. */
+/* How a word is read: of the calling thread's own frames, and of objects that these hold, plainly.
+ * What reads is compiled for either, as it is on the fast path. */
 typedef uint64_t load_word(uint64_t address);
 
 PYTHON_INLINE uint64_t load_plainly(uint64_t address) {
   return python_load(address);
 }
 
-/* Since 3.12 numbers count instead of rounds: they begin alike on all ranks, mostly (settle_levels). */
+/* Since 3.12 numbers count instead of rounds: they begin alike on all ranks, mostly
+ * (settle_levels). */
 PYTHON_INLINE struct place_round round_of_range(const struct python_layout *layout, uint64_t object,
                                                 load_word *load) {
   int64_t words[RANGE_WORDS];
@@ -68,8 +70,9 @@ PYTHON_INLINE struct place_round round_of_range(const struct python_layout *layo
                               as_round((uint64_t)(next / step + left))};
 }
 
-/* Whether the program has it, too, and may take from it beside the loop, or the enumerate, that has it.
- * Include/object.h: the count of references is the first thing in an object; since 3.12 its lower half. */
+/* Whether the program has it, too, and may take from it beside the loop, or the enumerate, that has
+ * it. Include/object.h: the count of references is the first thing in an object; since 3.12 its
+ * lower half. */
 static bool is_shared(uint64_t object) {
   return (uint32_t)python_memory_word(object) != 1;
 }
@@ -165,7 +168,8 @@ static bool hold_object(struct python_loop *loop, uint64_t at, uint64_t object) 
   return true;
 }
 
-/* The frame of a generator that waits to be asked for more. Before 3.11 it is an object of its own. */
+/* The frame of a generator that waits to be asked for more. Before 3.11 it is an object of its own.
+ */
 static bool frame_of(const struct python_layout *layout, uint64_t generator,
                      struct python_frame *frame, struct python_loop *loop) {
   uint8_t bytes[UINT8_MAX];
@@ -206,7 +210,8 @@ static bool follow_generator(const struct python_layout *layout, uint64_t genera
   return at != 0 && follow_iterator(layout, at, object, loop);
 }
 
-/* From the iterator that lies there to what counts. An enumerate counts itself where nothing within does. */
+/* From the iterator that lies there to what counts. An enumerate counts itself where nothing within
+ * does. */
 static bool follow_iterator(const struct python_layout *layout, uint64_t at, uint64_t object,
                             struct python_loop *loop) {
   uint8_t before = loop->nheld;
@@ -227,7 +232,8 @@ static bool follow_iterator(const struct python_layout *layout, uint64_t at, uin
   return counts;
 }
 
-/* Whether all is still held as it was. What is held by something else has not been freed as long as that is there. */
+/* Whether all is still held as it was. What is held by something else has not been freed as long as
+ * that is there. */
 PYTHON_INLINE bool is_held(const struct python_loop *loop, load_word *load) {
   for (uint32_t i = 0; i < loop->nheld; i++) {
     const struct python_held *held = &loop->held[i];

@@ -123,8 +123,8 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* Looks often at first: mostly nobody has the GIL. Returns false if it is still running; then the thread
- * frees it. */
+/* Looks often at first: mostly nobody has the GIL. Returns false if it is still running; then the
+ * thread frees it. */
 static bool wait_for(struct errand *errand, unsigned milliseconds) {
   long left = (long)milliseconds * 1000;
   for (long step = 20; left > 0 && atomic_load(&errand->progress) == RUNNING; step += step / 2) {

@@ -6,10 +6,11 @@
  * waits: its state, frames and code may go at any time. So they are read by system calls only, and
  * the read counts only if the thread has not run meanwhile: its processor time, which the kernel
  * counts in nanoseconds, is the same before and after. The fast path is that alone: while the
- * processor times of all Python threads are those of the last call, nothing has changed. A thread that runs (on its
- * way into the wait, or it does a part of the backward pass itself), or whose time the kernel does
- * not tell, has no GIL, without which it cannot change its frames: two reads have to agree. Before 3.11 CPython does not
- * say which thread of the system a state is of, and there is no id.
+ * processor times of all Python threads are those of the last call, nothing has changed. A thread
+ * that runs (on its way into the wait, or it does a part of the backward pass itself), or whose
+ * time the kernel does not tell, has no GIL, without which it cannot change its frames: two reads
+ * have to agree. Before 3.11 CPython does not say which thread of the system a state is of, and
+ * there is no id.
  */
 #include "interpose/places/python/python_frames.h"
 
@@ -60,8 +61,8 @@ static bool may_hold_gil(const struct python_layout *layout, uint64_t state) {
 }
 
 /* The functions of torch.autograd that call the engine: the first one since PyTorch 2.3, the others
- * before (torch/autograd/graph.py, torch/autograd/__init__.py). Into other ones all kinds of threads
- * go (no_grad), and wait for the GIL there. */
+ * before (torch/autograd/graph.py, torch/autograd/__init__.py). Into other ones all kinds of
+ * threads go (no_grad), and wait for the GIL there. */
 static bool calls_engine(const struct python_code *code) {
   static const char *const functions[] = {"_engine_run_backward", "backward", "grad"};
   bool calls = false;
@@ -112,8 +113,8 @@ static bool read_frame(const struct python_layout *layout, struct python_ahead *
   return false;
 }
 
-/* Where a thread is in a backward pass: with its innermost frame, or it does a part of that pass, in
- * Python. */
+/* Where a thread is in a backward pass: with its innermost frame, or it does a part of that pass,
+ * in Python. */
 enum in_backward { BACKWARD_NOT, BACKWARD_STANDS, BACKWARD_WORKS };
 
 static enum in_backward place_in_backward(const struct python_layout *layout,
@@ -242,8 +243,9 @@ static bool python_waiting_find(const struct python_layout *layout, struct pytho
   return python_search(layout, watch, found) || search_again(layout, watch, found);
 }
 
-/* The outermost frames of what a thread has found last: addresses. In memory of the thread's own, as there is little
- * room for thread-local variables in what is loaded late (NCCL's profiler plug-in). */
+/* The outermost frames of what a thread has found last: addresses. In memory of the thread's own,
+ * as there is little room for thread-local variables in what is loaded late (NCCL's profiler
+ * plug-in). */
 enum { FRAMES_KEPT = 24 };
 struct frames_kept {
   uint32_t n;

@@ -3,7 +3,8 @@
 
 #include <time.h>
 
-/* The clock's number is that of CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED in the kernel's posix-timers.h. */
+/* The clock's number is that of CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED in the kernel's
+ * posix-timers.h. */
 uint64_t python_watch_time(uint64_t thread) {
   static _Atomic bool is_exact;
   struct timespec time, step;

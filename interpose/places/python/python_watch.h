@@ -1,8 +1,8 @@
-/* Whether threads of this process have run: their processor times, which the kernel counts in nanoseconds, are the same
- * as long as they have not.
+/* Whether threads of this process have run: their processor times, which the kernel counts in
+ * nanoseconds, are the same as long as they have not.
  *
- * Of threads by their numbers for the system. A watch belongs to one thread at a time; begins as zeros. No function
- * allocates; each asks the kernel once for each thread that is watched.
+ * Of threads by their numbers for the system. A watch belongs to one thread at a time; begins as
+ * zeros. No function allocates; each asks the kernel once for each thread that is watched.
  */
 #ifndef NCCL_JOIN_INTERPOSE_PYTHON_WATCH_H
 #define NCCL_JOIN_INTERPOSE_PYTHON_WATCH_H
@@ -24,9 +24,10 @@ struct python_watch {
 /* The processor time of a thread, in nanoseconds; 0: not known, or not counted so exactly. */
 uint64_t python_watch_time(uint64_t thread);
 
-/* Before anything of the threads is read; then once for each of them, and at the end: those that have not been named since
- * then are watched no more. python_watch_thread returns the thread's time when it began; 0: not known, as of a thread that was
- * not watched before, or of more than PYTHON_WATCHED_MAX. */
+/* Before anything of the threads is read; then once for each of them, and at the end: those that
+ * have not been named since then are watched no more. python_watch_thread returns the thread's time
+ * when it began; 0: not known, as of a thread that was not watched before, or of more than
+ * PYTHON_WATCHED_MAX. */
 void python_watch_begin(struct python_watch *watch);
 uint64_t python_watch_thread(struct python_watch *watch, uint64_t thread);
 void python_watch_end(struct python_watch *watch);

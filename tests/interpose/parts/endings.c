@@ -87,7 +87,8 @@ static int by_pthread_exit(void) {
   pthread_exit(NULL);
 }
 
-/* Begins to end the process with success, and returns once leave_process of the double has begun. */
+/* Begins to end the process with success, and returns once leave_process of the double has begun.
+ */
 static pthread_t begin_to_leave(void) {
   pthread_t thread;
   int leaving[2];

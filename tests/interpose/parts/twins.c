@@ -1,5 +1,5 @@
-/* See places.h. Loops that make the same calls, and a call behind one that may be its last round; beside
- * them what is not so. */
+/* See places.h. Loops that make the same calls, and a call behind one that may be its last round;
+ * beside them what is not so. */
 #include "places.h"
 
 EXPORTED int alone(void) {
@@ -49,8 +49,9 @@ EXPORTED void differing(int rows, int columns) {
   places_choice(1);
 }
 
-/* Where a round is known to be the last one, a compiler makes it leave the loop at once: call 2 stands
- * behind the loop, too, in a copy. Whoever does something before it may come to the other one. */
+/* Where a round is known to be the last one, a compiler makes it leave the loop at once: call 2
+ * stands behind the loop, too, in a copy. Whoever does something before it may come to the other
+ * one. */
 #define ACCUMULATING(name, CALL)                                                                   \
   EXPORTED void name(int rows, int columns) {                                                      \
     int row = 0;                                                                                   \
@@ -107,8 +108,8 @@ EXPORTED void totalling(int rows, int columns) {
   places_choice(1);
 }
 
-/* Two calls whose argument is set before their blocks, and a third that shows that there is one: what
- * is given to them is not known, so neither is a copy of the other. */
+/* Two calls whose argument is set before their blocks, and a third that shows that there is one:
+ * what is given to them is not known, so neither is a copy of the other. */
 #define PREPARED(number, left)                                                                     \
   places_number = (number);                                                                        \
   __asm__ volatile("mov %0, %%edi\n\tjmp 1f\n1:\tcall alike@PLT" ::"r"(left)                       \
@@ -144,9 +145,9 @@ EXPORTED void stepping(int rows, int columns) {
   places_choice(1);
 }
 
-/* What is left of an accumulation when its loop ends has a call of its own, although the way to it knows that
- * the call in the loop has not been made. Where something else is called on that way, and a compiler knows
- * that something is left, nothing would tell it from a round of the loop. */
+/* What is left of an accumulation when its loop ends has a call of its own, although the way to it
+ * knows that the call in the loop has not been made. Where something else is called on that way,
+ * and a compiler knows that something is left, nothing would tell it from a round of the loop. */
 #define CARRYING(name, CALL, own, is_left)                                                         \
   EXPORTED void name(int rows, int columns) {                                                      \
     int left = 0, row = 0;                                                                         \

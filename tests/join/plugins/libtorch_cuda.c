@@ -1,4 +1,5 @@
-/* A library of the name by which PyTorch is known, that calls CUDA as PyTorch's libraries do: by functions that it imports. */
+/* A library of the name by which PyTorch is known, that calls CUDA as PyTorch's libraries do: by
+ * functions that it imports. */
 #include <stddef.h>
 #include <time.h>
 

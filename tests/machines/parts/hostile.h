@@ -1,4 +1,5 @@
-/* Somebody on the network, or on a machine, who means no good; run by tests beside a job (start.c, "run M").
+/* Somebody on the network, or on a machine, who means no good; run by tests beside a job (start.c,
+ * "run M").
  *
  *   hostile scan              connects to all ports of the range at the root's machine, and sends what scanners send
  *   hostile half-open N S     N connections that send the first bytes of a handshake and no more, for S seconds
@@ -11,8 +12,9 @@
  *   hostile user              another user of the machine: nobody
  *   hostile agent             says what memory, descriptors and processor time the agent here has used
  *
- * It takes the root's address, and the secret where it says right keys, from the board of its own machine, which
- * it can read as the test's user. With HOSTILE_AT=address it is meant for the agent there, whoever that is. It says what has become of it on stderr, as lines that begin with
+ * It takes the root's address, and the secret where it says right keys, from the board of its own
+ * machine, which it can read as the test's user. With HOSTILE_AT=address it is meant for the agent
+ * there, whoever that is. It says what has become of it on stderr, as lines that begin with
  * HOSTILE; "let in" is in those where something was answered that should not have been. */
 #ifndef TESTS_MACHINES_HOSTILE_H
 #define TESTS_MACHINES_HOSTILE_H
@@ -40,7 +42,8 @@ void hostile_sleep_ms(int milliseconds);
 /* A connection to an address; -1: there is none within some milliseconds. */
 int hostile_connect(const struct sockaddr_in *address, int milliseconds);
 
-/* What comes over it within some milliseconds, up to its end or so many bytes; *ended: there is no more. */
+/* What comes over it within some milliseconds, up to its end or so many bytes; *ended: there is no
+ * more. */
 size_t hostile_read(int connection, void *bytes, size_t size, int milliseconds, bool *ended);
 
 /* Each returns the program's status. */

@@ -89,8 +89,8 @@ static int count_open(struct pollfd *items, int count) {
   return open;
 }
 
-/* The beginning of a greeting; or, of every second one, all of it and a command of a handshake that is as long as a
- * frame may be and lacks its last byte. */
+/* The beginning of a greeting; or, of every second one, all of it and a command of a handshake that
+ * is as long as a frame may be and lacks its last byte. */
 static void begin_handshake(int connection, int number) {
   static unsigned char bytes[GREETING + COMMAND_HEAD + FRAME_BYTES_MAX];
   write_greeting(bytes);
@@ -201,8 +201,9 @@ static bool record_child(const struct target *target, struct record *record) {
   return welcomed;
 }
 
-/* What the root says to anybody is its greeting, and its half of the handshake to who says the first half (WELCOME,
- * RFC 26: 168 bytes and their head). READY would be more, and so is what it has said to the right one. */
+/* What the root says to anybody is its greeting, and its half of the handshake to who says the
+ * first half (WELCOME, RFC 26: 168 bytes and their head). READY would be more, and so is what it
+ * has said to the right one. */
 static bool is_let_in(const struct target *target, const struct record *record, size_t size) {
   enum { CURVE_WELCOME = 170 };
   unsigned char answer[RECORDED];

@@ -1,5 +1,5 @@
-/* LD_PRELOAD: clocks of the day that jump. CLOCK_REALTIME, time(2) and gettimeofday(2) are right, an hour ahead, or an
- * hour behind, each for a tenth of a second. */
+/* LD_PRELOAD: clocks of the day that jump. CLOCK_REALTIME, time(2) and gettimeofday(2) are right,
+ * an hour ahead, or an hour behind, each for a tenth of a second. */
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/time.h>

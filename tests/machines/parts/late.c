@@ -1,6 +1,6 @@
-/* LD_PRELOAD: an agent that is held up whenever it has looked at its ranks: before it asks whether any holds
- * the byte of the board that says so. What they do meanwhile it must hear of all the same. LATE_MS: for
- * so many milliseconds. */
+/* LD_PRELOAD: an agent that is held up whenever it has looked at its ranks: before it asks whether
+ * any holds the byte of the board that says so. What they do meanwhile it must hear of all the
+ * same. LATE_MS: for so many milliseconds. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,11 +1,12 @@
-/* A switch that is slow, in place of the one of tests/machines/start.c: it takes the cables out of that one, and passes
- * on what comes in at each. Run at the switch ("run -1").
+/* A switch that is slow, in place of the one of tests/machines/start.c: it takes the cables out of
+ * that one, and passes on what comes in at each. Run at the switch ("run -1").
  *
  *   relay MICROSECONDS BYTES DEAF CABLE CABLE...
  *
- * Each packet is passed on so long after it has come; BYTES: so many in a second and cable at most, 0: as many as come;
- * DEAF: nothing that this cable's machine says is passed on, as if a wire of it were broken: -1: none is so. Packets of a
- * cable keep their order. It makes an empty file of the name in RELAY_READY when it has begun.
+ * Each packet is passed on so long after it has come; BYTES: so many in a second and cable at most,
+ * 0: as many as come; DEAF: nothing that this cable's machine says is passed on, as if a wire of it
+ * were broken: -1: none is so. Packets of a cable keep their order. It makes an empty file of the
+ * name in RELAY_READY when it has begun.
  *
  * Machines whose cables take small packets (ip link set eth0 mtu 300) make it one that fragments.
  */
@@ -104,7 +105,8 @@ static void pass_on(const struct packet *packet) {
   }
 }
 
-/* When the first packet is due; it may have to wait for a cable that is slow, and all behind it with it. */
+/* When the first packet is due; it may have to wait for a cable that is slow, and all behind it
+ * with it. */
 static int64_t due_ns(void) {
   int64_t due = first->due_ns;
   for (int i = 0; i < ncables; i++)

@@ -1,4 +1,5 @@
-/* What nccl-join has on a machine that start.c has made of namespaces: processes, files and ports. */
+/* What nccl-join has on a machine that start.c has made of namespaces: processes, files and ports.
+ */
 #ifndef TESTS_MACHINES_PARTS_REST_H
 #define TESTS_MACHINES_PARTS_REST_H
 
@@ -8,8 +9,8 @@
 
 enum { REST_BYTES = 512 };
 
-/* Of the calling process's machine, whose process 1 it is: " process 7 (...) file ... port ...", or "". Whether
- * there is anything. */
+/* Of the calling process's machine, whose process 1 it is: " process 7 (...) file ... port ...", or
+ * "". Whether there is anything. */
 bool rest_is_left(char rest[REST_BYTES]);
 
 /* Calls a function for each process that can be seen but this one. */

@@ -1,10 +1,13 @@
-/* CUDA tensors computed by the CPU: for PyTorch on the loopback, whose device memory is host memory.
+/* CUDA tensors computed by the CPU: for PyTorch on the loopback, whose device memory is host
+ * memory.
  *
- * Every aten operator that has a kernel for CUDA gets a boxed one in its place, which makes CPU tensors of the same memory, calls
- * the operator on them, and makes CUDA tensors of what is new. Allocation, views and contiguous copies stay PyTorch's own.
+ * Every aten operator that has a kernel for CUDA gets a boxed one in its place, which makes CPU
+ * tensors of the same memory, calls the operator on them, and makes CUDA tensors of what is new.
+ * Allocation, views and contiguous copies stay PyTorch's own.
  *
- * Ordinarily the caller waits for the stream and computes (operators.cpp). With HOSTCUDA_ASYNC=1, and where a CUDA graph is being captured, the
- * operator becomes a host function of the stream (deferred.cpp), so that the host runs ahead as on a GPU. */
+ * Ordinarily the caller waits for the stream and computes (operators.cpp). With HOSTCUDA_ASYNC=1,
+ * and where a CUDA graph is being captured, the operator becomes a host function of the stream
+ * (deferred.cpp), so that the host runs ahead as on a GPU. */
 #ifndef HOSTCUDA_H
 #define HOSTCUDA_H
 
@@ -50,12 +53,13 @@ private:
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs; /* on the device, its alias */
 };
 
-/* Whether operators have to go into the device's current stream now, and whether that is being captured. */
+/* Whether operators have to go into the device's current stream now, and whether that is being
+ * captured. */
 enum class Mode { immediate, deferred, captured };
 Mode mode();
 
-/* Puts the operator into the stream, and its results on the stack. False: it cannot, because its results' sizes depend on data, for one; nothing
- * has happened. */
+/* Puts the operator into the stream, and its results on the stack. False: it cannot, because its
+ * results' sizes depend on data, for one; nothing has happened. */
 bool defer(const c10::OperatorHandle &op, c10::Stack *stack, bool captured);
 
 /* Likewise, copies between aliases on one device. */

@@ -119,8 +119,8 @@ static void report_hang(const struct segment *segment, const struct vigil *vigil
               settings_get()->hang_seconds, what, line);
 }
 
-/* Whether a rank waited for is gone for good. It may have come before it went, since it was looked at,
- * while others are still missing: so it is asked for again. */
+/* Whether a rank waited for is gone for good. It may have come before it went, since it was looked
+ * at, while others are still missing: so it is asked for again. */
 static bool peer_is_lost(const struct segment *segment, const struct vigil *vigil) {
   const char *why;
   int gone = settings_get()->death_is_error ? first_rank_gone(segment, vigil, &why) : -1;
