@@ -350,6 +350,13 @@ bool board_has_ranks(const struct board *board) {
   return file_lock_is_held(board->file, BOARD_RANKS, 1);
 }
 
+uint32_t board_hear(const struct board *board, uint32_t heard) {
+  _Atomic uint32_t *bell = &board->words->bell;
+  while (atomic_load(bell) == heard)
+    syscall(SYS_futex, bell, FUTEX_WAIT, heard, NULL, NULL, 0);
+  return atomic_load(bell);
+}
+
 void board_say(struct board_communicator *communicator, enum board_answer answer,
                const char *reason) {
   snprintf(communicator->reason, BOARD_REASON_SIZE, "%s", reason);

@@ -103,6 +103,11 @@ void board_say_cannot(struct board *board, const char *reason);
 /* Whether a rank's process is there. */
 bool board_has_ranks(const struct board *board);
 
+/* Waits until the bell has rung since it was heard so many times, and returns how many times it has
+ * rung. Who rings afterwards is heard by the next call, whatever has been done meanwhile. Any
+ * thread. */
+uint32_t board_hear(const struct board *board, uint32_t heard);
+
 /* The agent's answer, and that a communicator is gone. */
 void board_say(struct board_communicator *communicator, enum board_answer answer,
                const char *reason);

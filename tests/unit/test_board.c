@@ -133,6 +133,17 @@ Test(board, one_agent_answers_all_ranks) {
   cr_assert_eq(board->words->asked, 1, "the agent need not look for another one");
 }
 
+/* It must not sleep then: nobody would ring again. */
+Test(board, who_rings_while_the_agent_works_is_heard, .timeout = 10) {
+  struct board *board = open_board(start_finding);
+  cr_assert_not_null(board, "%s", reason);
+  cr_assert_eq(board_ask(board, first, 4, 4, reason), BOARD_FOUND);
+  uint32_t heard = board_hear(board, 0);
+  cr_assert_neq(heard, 0);
+  atomic_fetch_add(&board->words->bell, 1);
+  cr_assert_eq(board_hear(board, heard), heard + 1);
+}
+
 Test(board, is_for_this_user_alone) {
   struct stat status;
   struct board *board = open_board(start_finding);

@@ -11,7 +11,6 @@
  * logs to, and the signals' defaults. ZeroMQ has two threads of its own.
  */
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,7 +18,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,22 +33,28 @@ static struct {
   struct board *board;
   struct meeting *meeting; /* NULL: there is none any more */
   int hurry; /* an eventfd: readable once the thread that waits for links is to look again */
+  _Atomic bool comes; /* that thread is about to take a turn, and has not begun it */
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* For ever: ends with the process. */
-static void *hear_bell(void *nothing) {
-  _Atomic uint32_t *bell = &own.board->words->bell;
+static void take_turn_for_bell(void) {
   uint64_t one = 1;
-  for (uint32_t seen = 0;; seen = atomic_load(bell)) {
-    if (seen == atomic_load(bell))
-      syscall(SYS_futex, bell, FUTEX_WAIT, seen, NULL, NULL, 0);
-    pthread_mutex_lock(&own.lock);
-    if (own.meeting != NULL) {
-      (void)meeting_turn(own.meeting, false); /* the other thread finds out whether it goes on */
-      if (meeting_waits_too_long(own.meeting))
-        (void)!write(own.hurry, &one, sizeof(one));
-    }
-    pthread_mutex_unlock(&own.lock);
+  pthread_mutex_lock(&own.lock);
+  if (own.meeting != NULL) {
+    (void)meeting_turn(own.meeting, false); /* the other thread finds out whether it goes on */
+    if (meeting_waits_too_long(own.meeting))
+      (void)!write(own.hurry, &one, sizeof(one));
+  }
+  pthread_mutex_unlock(&own.lock);
+}
+
+/* For ever: ends with the process. Who has rung is seen by a turn that begins afterwards: by this
+ * thread's own, or by that of the other, which must not wait for ever while ranks ring. */
+static void *hear_bell(void *nothing) {
+  for (uint32_t heard = 0;;) {
+    heard = board_hear(own.board, heard);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load(&own.comes))
+      take_turn_for_bell();
   }
   return nothing;
 }
@@ -69,7 +73,10 @@ static bool take_turn(void) {
   meeting_await(own.meeting);
   while (read(own.hurry, &hurried, sizeof(hurried)) > 0)
     ;
+  atomic_store(&own.comes, true);
   pthread_mutex_lock(&own.lock);
+  atomic_store(&own.comes, false);
+  atomic_thread_fence(memory_order_seq_cst); /* what it looks at now is what was there, or later */
   return meeting_turn(own.meeting, true);
 }
 
