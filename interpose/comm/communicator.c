@@ -117,10 +117,11 @@ static uint64_t identity_of(int device) {
   return name_hash(&device, sizeof(device), process_identity);
 }
 
-/* Nothing can be agreed on any more in a team that has failed: a new communicator of the same ranks
- * is not to share it. */
+/* A failed team is not shared with a new communicator. One that ranks stand aside of is: threads
+ * make and destroy communicators in orders of their own, and new teams would not be the same. */
 static bool is_listed(const struct communicator *comm) {
-  return comm->end == NULL || atomic_load(&comm->end->state) == RANK_PRESENT;
+  return comm->end == NULL || atomic_load(&comm->end->state) == RANK_PRESENT ||
+         team_is_apart(comm->end->team);
 }
 
 static void list_communicators(struct introduction *me) {

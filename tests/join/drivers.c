@@ -153,6 +153,12 @@ Test(drivers, two_threads_of_which_another_comes_first_on_each_rank) {
   check_concurrent("--late 0,100000,0 --others-late 100000,0,100000");
 }
 
+/* Of the communicators that come and go, each rank would share another's team with others that it
+ * has left already. */
+Test(drivers, two_threads_that_split_and_destroy_as_they_come) {
+  check_concurrent("--children 1 --iterations 60 --others 60 --pause 0 --others-pause 0");
+}
+
 /* ---- waits that are the program's own ---- */
 
 /* In an even program nobody has joined: a rank may take as long as it likes. */

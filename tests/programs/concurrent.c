@@ -12,6 +12,7 @@
 
 static const char *iterations = "20", *others = "20", *pause_us = "200", *others_pause_us = "200";
 static const char *late_us = "0", *others_late_us = "0";
+static int children = 0;
 
 static const struct option options[] = {
     {"--iterations", &iterations, NULL, "of the main thread, per rank"},
@@ -20,6 +21,7 @@ static const struct option options[] = {
     {"--others-pause", &others_pause_us, NULL, "the same of the other thread"},
     {"--late", &late_us, NULL, "microseconds before the first of the main thread, per rank"},
     {"--others-late", &others_late_us, NULL, "the same of the other thread"},
+    {"--children", NULL, &children, "1: each iteration makes a communicator, and destroys it"},
     {0},
 };
 
@@ -32,12 +34,20 @@ struct part {
   const char *name;
   size_t count;
   int n, pause_us, late_us;
+  bool has_children; /* a communicator for each iteration, split from its own */
 };
 
 static void rest(int microseconds) {
   nanosleep(&(struct timespec){.tv_sec = microseconds / 1000000,
                                .tv_nsec = microseconds % 1000000 * 1000L},
             NULL);
+}
+
+static ncclComm_t begin_iteration(const struct part *part) {
+  ncclComm_t child = part->comm;
+  if (part->has_children)
+    CHECK_NCCL(ncclCommSplit(part->comm, 0, part->ranks.rank, &child, NULL));
+  return child;
 }
 
 static void *work(void *argument) {
@@ -51,10 +61,13 @@ static void *work(void *argument) {
     for (size_t i = 0; i < part->count; i++)
       host[i] = (float)((1 << part->ranks.rank) * (k + 1));
     CHECK_CUDA(cudaMemcpyAsync(data, host, size, cudaMemcpyHostToDevice, stream));
-    CHECK_NCCL(ncclAllReduce(data, data, part->count, ncclFloat, ncclSum, part->comm, stream));
+    ncclComm_t comm = begin_iteration(part);
+    CHECK_NCCL(ncclAllReduce(data, data, part->count, ncclFloat, ncclSum, comm, stream));
     CHECK_CUDA(cudaMemcpyAsync(host, data, size, cudaMemcpyDeviceToHost, stream));
     CHECK_CUDA(cudaStreamSynchronize(stream));
     ranks_result(&part->ranks, "%s %d %g", part->name, k, (double)host[part->count - 1]);
+    if (part->has_children)
+      CHECK_NCCL(ncclCommDestroy(comm));
     rest(part->pause_us);
   }
   return NULL;
@@ -72,6 +85,7 @@ int main(int argc, char **argv) {
   first.n = schedule_iterations(iterations, 0, ranks.rank);
   first.pause_us = schedule_iterations(pause_us, 0, ranks.rank);
   first.late_us = schedule_iterations(late_us, 0, ranks.rank);
+  first.has_children = second.has_children = children != 0;
   second.n = schedule_iterations(others, 0, ranks.rank);
   second.pause_us = schedule_iterations(others_pause_us, 0, ranks.rank);
   second.late_us = schedule_iterations(others_late_us, 0, ranks.rank);
