@@ -84,9 +84,8 @@ struct log_claim {
   uint32_t flags;     /* enum claim_flag */
   uint32_t mark;      /* enum mark; 0: it is none */
   uint32_t place;     /* id of the unit's place; 0: not known */
-  uint32_t
-      epoch; /* how many times the rank has come there, with this one (team_epochs.c); 0: not known */
-  uint32_t reals; /* reals when it was made */
+  uint32_t epoch;     /* how often the rank has come there by now (team_epochs.c); 0: not known */
+  uint32_t reals;     /* reals when it was made */
 };
 
 /* The index claimed, plus one; 0: none, or it is being rewritten. */

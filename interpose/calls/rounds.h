@@ -7,12 +7,13 @@
  * of the outermost one not if the rank's last call was in the round before, at a place to which
  * each round comes once.
  *
- * warn: the rank says so, and claims its first call in the round, and does not only commit it, so
- * that its peers see where it has begun (team_begin_round): in the first rounds of a loop, and
- * where a rank next to it is seen in another round. wait: before that call stands what the program
- * does not have: a mark at the beginning of the round, as a place of the program, which all ranks
- * claim: of the inner loop, if all are known to go round both alike. A rank that has no call in a
- * round has no mark there: it follows those that have.
+ * warn: the rank says so, and claims its first call in the round instead of committing it, so that
+ * its peers see where it has begun (team_begin_round): in the first rounds of a loop, and where a
+ * rank next to it is seen in another round.
+ *
+ * wait: all ranks claim a mark in front of that call, as if it were a place of the program: of the
+ * inner loop, if all are known to go round both alike. A rank that has no call in a round claims no
+ * mark there, and follows those that do.
  *
  * Where the code leaves open whether each round comes to the calls, ranks may have rounds of their
  * own (`if (item % world != rank) continue`): then a round begins only if all ranks have been seen

@@ -4,6 +4,7 @@ Calls of one signature are told apart by nothing but their places. A quarter of 
 from script_points import Points
 from shapes import base_length, counts, has_common_flow
 
+
 def start(random, spec):
     """A fifth of them are even. A rank in a while has no data in a loop."""
     spec["each"] = 12
@@ -56,9 +57,10 @@ def loops_in_row(random, spec):
     functions, text = "", some(random, points, "s", 4)
     for at, length in enumerate(lengths):
         own = "".join(next(names) for _ in range(random.randint(1, 2)))
-        text += f"    stage{at}({length})\n" if inside else f"    for i in data({length}):\n" + calls(points, own, 8, like="a" if at else None)
+        body = calls(points, own, 8, like="a" if at else None)
         if inside:
-            functions += f"def stage{at}(n):\n    for i in data(n):\n{calls(points, own, 8, like='a' if at else None)}    return 0\n"
+            functions += f"def stage{at}(n):\n    for i in data(n):\n{body}    return 0\n"
+        text += f"    stage{at}({length})\n" if inside else f"    for i in data({length}):\n{body}"
         if random.random() < 0.5:
             text += calls(points, "xyz"[at], 4, like=random.choice(("a", None)))
     spec["script"] = f"{functions}def main():\n{text}"

@@ -9,7 +9,8 @@ include tools/bench/ddp.mk tools/bench/growth.mk
 
 # Programs that are the ranks of their own jobs, and what is in front of NCCL or in its place there.
 BENCH_JOBS = $(addprefix $(BUILD)/bench/,host_cost python following rhythm skew settling modes memory)
-BENCH_MACHINES = $(BUILD)/bench/machines
+# Only where there is an agent (tools/agent).
+BENCH_MACHINES = $(if $(AGENT_LIBS),$(BUILD)/bench/machines)
 BENCH_JOB_OBJECTS = $(addprefix $(BUILD)/tools/bench/,area.o job.o loop.o steps.o) $(ROWS_OBJECT)
 BENCH_PRELOADS = $(addprefix $(BUILD)/bench/,shim.so many_processors.so count_system_calls.so)
 BENCH_NCCL = $(BUILD)/bench/empty/libnccl.so.2 $(BUILD)/bench/stamping/libnccl.so.2
@@ -21,8 +22,8 @@ $(BENCH_REPORT): $(BUILD)/tools/bench/report.o $(BUILD)/tools/bench/json.o $(ROW
 	$(link_tool)
 
 # Bound at the start: the first call must not be slower than the others.
-$(BENCH_MACHINES): $(BUILD)/tools/bench/wakes.o
-$(BENCH_MACHINES): private WAKES_LIBS = $(AGENT_LIBS)
+$(BUILD)/bench/machines: $(BUILD)/tools/bench/wakes.o
+$(BUILD)/bench/machines: private WAKES_LIBS = $(AGENT_LIBS)
 $(BENCH_JOBS) $(BENCH_MACHINES): $(BUILD)/bench/%: $(BUILD)/tools/bench/%.o $(BENCH_JOB_OBJECTS) $(BUILD)/bench/empty/libnccl.so.2 \
 		$(BUILD)/loopback/libcudart.so.13
 	@mkdir -p $(@D)
@@ -61,6 +62,7 @@ bench:
 # On machines that are namespaces of this one; writes build/bench-machines.json.
 bench-machines-build: all loopback $(BENCH_REPORT) $(BENCH_MACHINES) $(BENCH_NCCL) $(BUILD)/machines/start
 bench-machines: bench-machines-build
+	@$(if $(AGENT_LIBS),,echo "bench-machines: no agent here: tools/deps --check installs libzmq and libsodium" >&2; exit 1)
 	@BENCH_JSON=$(BUILD)/bench-machines.json tools/bench/run $(BUILD) $(BENCH_MACHINES)
 
 # The tables of the last run into docs/speed.md.
